@@ -1,0 +1,48 @@
+"""Techniques: how tuples become partials, partials state, and state results.
+
+A technique is a folder here with `spec.py` (its settings, the class `Spec` and a few `EXAMPLES`) and `engine.py` (the
+class `Engine`); it is found by its folder, so that adding one changes no file. No Spark, no Dagster, no polars in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from engines.contract import Engine
+from engines.spec import SpecError, validate
+
+__all__ = ["Engine", "SpecError", "build", "techniques"]
+
+
+def techniques() -> list[str]:
+    """The names of all techniques.
+
+    >>> "slicing" in techniques()
+    True
+    """
+    here = Path(__file__).parent
+    return sorted(folder.parent.name for folder in here.glob("*/engine.py") if (folder.parent / "spec.py").exists())
+
+
+def build(spec: Mapping[str, Any]) -> Engine:
+    """The engine of a specification: a plain mapping with the technique's name and its settings.
+
+    >>> engine = build({"technique": "slicing", "queries": [
+    ...     {"name": "q", "window": {"kind": "tumbling", "length": "10s"}, "aggregates": [{"kind": "count"}]}]})
+    >>> engine.lookback()
+    10000000
+
+    Raises:
+        SpecError: in one sentence, if the specification cannot be run.
+    """
+    if not isinstance(spec, Mapping):
+        raise SpecError(f"specification: {type(spec).__name__} given; allowed is a mapping with the setting 'technique'.")
+    name = spec.get("technique")
+    if name not in techniques():
+        raise SpecError(f"technique: {name!r} given; allowed are {', '.join(techniques())}.")
+    # Only a folder of this package can be named, so a specification never makes anything else be imported.
+    settings = validate(import_module(f"engines.{name}.spec").Spec, spec)
+    return cast(Engine, import_module(f"engines.{name}.engine").Engine(settings))

@@ -1,0 +1,180 @@
+"""The engine of general slicing: tuples into slices (lift), slices into slices (combine), slices into windows (lower).
+
+State is one row per key and slice that holds a tuple, so it follows the tuples and never the range of time. How a partial
+looks inside is known to `Layout` only, where time is cut to `windows.py` only, and how rows of results look to `results.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engines.aggregates.columns import numbers
+from engines.aggregates.kernels import Array, fixed
+from engines.aggregates.layout import Layout
+from engines.contract import TIMESTAMP, Clock, Interval
+from engines.keys import encode, encode_column, key_type
+from engines.slicing import kernels
+from engines.slicing.plan import Plan, explain, plan
+from engines.slicing.results import Found, Results
+from engines.slicing.spec import Spec
+from engines.slicing.windows import Shape, Slicing, shape_of
+from engines.spec import SpecError
+from engines.state import State
+
+_DENSE_CELLS = 1024
+"""So many cells of keys times slices are made even for a few tuples; beyond, at most one per tuple."""
+
+
+class Engine:
+    """General slicing with its settings."""
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, spec: Spec) -> None:
+        """Decide what has to be kept and done."""
+        self.spec = spec
+        self.plan: Plan = plan(spec)
+
+    def clock(self, stream: str) -> Clock:
+        """The delay and the lateness, the same for every stream."""
+        return Clock(self.spec.delay, self.spec.lateness)
+
+    def lookback(self) -> int | None:
+        """The longest window."""
+        return max(query.window.length for query in self.spec.queries)
+
+    def explain(self) -> str:
+        """The plan and the queries, in words."""
+        return explain(self.spec)
+
+    def on(self, schema: pa.Schema) -> Operator:
+        """Bind the queries to the columns of a stream."""
+        return Operator(self.spec, schema)
+
+
+@dataclass
+class _Arranged:
+    """What combine knows of the rows of the state, and lower needs."""
+
+    codes: Array
+    """A number for the key of each row; rows are grouped by it, and sorted by start inside."""
+    starts: Array
+    touched: Array
+    """Which rows got tuples since the last lower."""
+
+
+class Operator:
+    """General slicing of a stream."""
+
+    one_bucket: ClassVar[bool] = False
+
+    def __init__(self, spec: Spec, schema: pa.Schema) -> None:
+        """Lay out partials, cut time, and declare results; raises `SpecError` where columns do not fit."""
+        if "ts" not in schema.names or schema.field("ts").type != TIMESTAMP:
+            given = schema.field("ts").type if "ts" in schema.names else "no such column"
+            raise SpecError(f"ts: {given} given; allowed is a column of type {TIMESTAMP}.")
+        asked = [aggregate for query in spec.queries for aggregate in query.aggregates]
+        # Under names of their own: two queries may use one name for different aggregates.
+        self._layout = Layout([aggregate.model_copy(update={"rename": str(i)}) for i, aggregate in enumerate(asked)], schema)
+        self._shapes = tuple(dict.fromkeys(shape_of(query.window) for query in spec.queries))
+        self._slicing = Slicing(self._shapes)
+        self._results = Results(spec, schema)
+        self.partials = pa.schema([("key", key_type(schema)), ("start", pa.int64()), *self._layout.fields])
+        self.tables: Mapping[str, pa.Schema] = {"slices": self.partials}
+        self.outputs: Mapping[str, pa.Schema] = {"results": self._results.schema}
+        self.identity: Mapping[str, Sequence[str]] = {"results": ("query", "key", "measure_end", "measure_start")}
+        self.columns: Sequence[str] = tuple(dict.fromkeys(["ts", *["key"] * ("key" in schema.names), *self._layout.columns]))
+
+    def lift(self, tuples: pa.RecordBatch, alone: Interval) -> pa.RecordBatch:
+        """One partial for each key and slice that these tuples fall into."""
+        codes, keys = encode_column(tuples)
+        ts = numbers(tuples.column("ts"))
+        cut = self._slicing.cut(ts)
+        width = len(cut.starts)
+        if len(keys) * width <= tuples.num_rows + _DENSE_CELLS:
+            cells = np.require(codes, requirements="W")
+            cut.place(ts, cells, width)
+            fields = self._layout.lift(cells, len(keys) * width, tuples)
+            occupied = np.flatnonzero(fields[0])
+            fields, (code, place) = [column[occupied] for column in fields], np.divmod(occupied, max(width, 1))
+        else:
+            slices = np.zeros(len(ts), np.int32)
+            cut.place(ts, slices, 0)
+            cells, code, place = (np.empty(len(ts), np.int32) for _ in range(3))
+            count = kernels.number_cells(fixed(codes), fixed(slices), len(keys), width, cells, code, place)
+            fields, code, place = self._layout.lift(cells, count, tuples), code[:count], place[:count]
+        return self._rows(keys.take(pa.array(code)), cut.starts[place], fields)
+
+    def combine(self, state: State, partials: Sequence[pa.RecordBatch]) -> None:
+        """Merge partials of the same key and slice; rows stay grouped by key and sorted by start."""
+        held = state["slices"]
+        before: _Arranged | None = state.scratch.get("slices")
+        rows = pa.concat_batches([held, *partials])
+        codes, keys = encode(rows.column("key"))
+        starts = numbers(rows.column("start"))
+        order = np.empty(rows.num_rows, np.int64)
+        if not kernels.arrange(fixed(codes), starts, len(keys), order):
+            order = np.lexsort((starts, codes))
+        touched = np.ones(rows.num_rows, np.bool_)
+        touched[: held.num_rows] = before.touched if before else False
+        codes, starts, touched = codes[order], starts[order], touched[order]
+        first = np.flatnonzero(_changes(codes) | _changes(starts))
+        if len(first) < rows.num_rows or touched.any() or not np.array_equal(order, np.arange(len(order))):
+            fields = [column[order] for column in self._layout.from_arrow(rows)]
+            fields = self._layout.reduce(fields, first, np.append(first[1:], rows.num_rows))
+            touched = np.logical_or.reduceat(touched, first)
+            state["slices"] = self._rows(rows.column("key").take(pa.array(order[first])), starts[first], fields)
+        state.scratch["slices"] = _Arranged(codes[first], starts[first], touched)
+        _count(state, insertions=sum(pc.sum(batch.column("tuples")).as_py() or 0 for batch in partials), slices_made=len(first) - held.num_rows)
+
+    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.RecordBatch]:
+        """Windows that are due, new ones and those whose slices were touched; forgets slices of final windows."""
+        if "slices" not in state.scratch:
+            self.combine(state, [])
+        arranged: _Arranged = state.scratch.pop("slices")
+        rows = state["slices"]
+        found = {shape: self._windows(shape, arranged, state, due) for shape in self._shapes}
+        partials = dict(zip(self._layout.fields.names, self._layout.from_arrow(rows), strict=True))
+        results, counts = self._results.rows(found, rows.column("key"), arranged.codes, partials)
+        _count(state, **counts)
+        keep = arranged.starts >= final
+        rest = np.flatnonzero(~keep)
+        keep[rest] = np.logical_or.reduce([shape.needed(arranged.starts[rest], final) for shape in self._shapes])
+        if not keep.all():
+            state["slices"] = rows.filter(pa.array(keep))
+        return {"results": results}
+
+    def _windows(self, shape: Shape, arranged: _Arranged, state: State, due: int) -> Found:
+        """The windows of a shape that are due and new or changed."""
+        new, end = shape.first_decided_from(state.due), shape.first_decided_from(due)
+        again = shape.first_decided_from(state.final) if arranged.touched.any() else new
+        touched = np.concatenate([[0], np.cumsum(arranged.touched)])
+        out = np.empty((len(arranged.starts) + 1, 3), np.int64)
+        arguments = fixed(arranged.codes), fixed(arranged.starts), fixed(touched), *shape, again, new, end
+        count = kernels.windows(*arguments, out)
+        if count > len(out):
+            out = np.empty((count, 3), np.int64)
+            kernels.windows(*arguments, out)
+        lo, hi, k = out[:count].T
+        return Found(lo, hi, shape.offset + k * shape.slide)
+
+    def _rows(self, key: pa.Array, start: Array, fields: Sequence[Array]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([key, pa.array(start), *self._layout.to_arrow(fields)], schema=self.partials)
+
+
+def _changes(values: Array) -> Array:
+    """Where a value differs from the one before; the first does."""
+    return np.concatenate([np.ones(min(len(values), 1), np.bool_), values[1:] != values[:-1]])
+
+
+def _count(state: State, **counts: int) -> None:
+    """Add to the counters of this batch."""
+    counters = state.scratch.setdefault("counters", {})
+    for name, count in counts.items():
+        counters[name] = counters.get(name, 0) + count

@@ -1,0 +1,137 @@
+"""Results of slicing: windows, found as ranges of slices, as rows with their aggregates, in their fixed order.
+
+Windows that several queries ask for are found once, and computed once for those that want the same aggregates of them.
+How windows are found is said in `engine.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engines.aggregates.kernels import Array
+from engines.aggregates.layout import Layout
+from engines.aggregates.spec import Aggregate
+from engines.contract import TIMESTAMP
+from engines.keys import key_type, rank
+from engines.slicing.spec import AFTER, BEFORE, Query, Spec
+from engines.slicing.windows import Shape, shape_of
+from engines.spec import SpecError
+from engines.state import empty
+
+_TYPES = {
+    "query": pa.string(),
+    "window_start": TIMESTAMP,
+    "window_end": TIMESTAMP,
+    "measure_start": pa.int64(),
+    "measure_end": pa.int64(),
+    "tuples": pa.int64(),
+    "decided": TIMESTAMP,
+    "revision": pa.int64(),
+    "retracted": pa.bool_(),
+}
+
+
+class Found(NamedTuple):
+    """Windows of one shape, by key and start: rows `lo` to `hi - 1` of the slices make up the one that begins at `start`."""
+
+    lo: Array
+    hi: Array
+    start: Array
+
+
+class _Group:
+    """Queries that want the same aggregates, and the shapes of their windows."""
+
+    def __init__(self, aggregates: Sequence[Aggregate], queries: Sequence[Query], schema: pa.Schema) -> None:
+        self.layout = Layout(aggregates, schema)
+        self.shapes = tuple(dict.fromkeys(shape_of(query.window) for query in queries))
+
+
+class Results:
+    """The result rows of some queries over a stream."""
+
+    def __init__(self, spec: Spec, schema: pa.Schema) -> None:
+        """Gather queries that want the same; raises `SpecError` if a name stands for two types."""
+        self._queries = sorted(spec.queries, key=lambda query: query.name)
+        by_aggregates: dict[tuple[Aggregate, ...], list[Query]] = {}
+        for query in self._queries:
+            by_aggregates.setdefault(query.aggregates, []).append(query)
+        self._groups = {aggregates: _Group(aggregates, queries, schema) for aggregates, queries in by_aggregates.items()}
+        aggregated: dict[str, pa.Field] = {}
+        for query in spec.queries:
+            for field in self._groups[query.aggregates].layout.outputs:
+                known = aggregated.setdefault(field.name, field)
+                if known.type != field.type:
+                    raise SpecError(
+                        f"queries: the column '{field.name}' of query '{query.name}' is of type {field.type}, that of another query "
+                        f"of type {known.type}; allowed is one type per name, and 'as' gives another name."
+                    )
+        types = {**_TYPES, "key": key_type(schema)}
+        self.schema = pa.schema([*((name, types[name]) for name in BEFORE), *aggregated.values(), *((name, types[name]) for name in AFTER)])
+
+    def rows(
+        self, found: Mapping[Shape, Found], keys: pa.Array, codes: Array, partials: Mapping[str, Array]
+    ) -> tuple[pa.RecordBatch, dict[str, int]]:
+        """The rows of all windows found, sorted by query, key, end and start; and what they took.
+
+        Args:
+            found: The windows, as ranges of slices.
+            keys: The key of each slice.
+            codes: The number of the key of each slice, ascending without gaps.
+            partials: The columns of the slices' partials.
+        """
+        counts = {"combines": 0, "overflows": 0}
+        if not any(len(windows.lo) for windows in found.values()):
+            return empty(self.schema), counts
+        found = _by_key(found, keys, codes)
+        blocks, places = [], {}
+        for aggregates, group in self._groups.items():
+            start = np.concatenate([found[shape].start for shape in group.shapes])
+            lo, hi = (np.concatenate([found[shape][i] for shape in group.shapes]) for i in (0, 1))
+            end = start + np.repeat([shape.length for shape in group.shapes], [len(found[shape].lo) for shape in group.shapes])
+            reduced = group.layout.reduce([partials[name] for name in group.layout.fields.names], lo, hi)
+            counts["combines"] += int((hi - lo - 1).sum())
+            counts["overflows"] += group.layout.overflows(reduced)
+            at = sum(block.num_rows for block in blocks)
+            blocks.append(self._block(keys.take(pa.array(lo)), start, end, group.layout, reduced))
+            for shape in group.shapes:
+                places[aggregates, shape] = np.arange(at, at + len(found[shape].lo))
+                at += len(found[shape].lo)
+        asked = [places[query.aggregates, shape_of(query.window)] for query in self._queries]
+        rows = pa.concat_batches(blocks)
+        if len(asked) > 1:
+            rows = rows.take(pa.array(np.concatenate(asked)))
+        names = pa.array([query.name for query in self._queries])
+        return rows.set_column(0, self.schema.field(0), names.take(pa.array(np.repeat(np.arange(len(asked)), [len(place) for place in asked])))), counts
+
+    def _block(self, key: pa.Array, start: Array, end: Array, layout: Layout, reduced: Sequence[Array]) -> pa.RecordBatch:
+        """Rows of windows, still without their query."""
+        columns = {
+            "key": key,
+            "window_start": pa.array(start).view(TIMESTAMP),
+            "window_end": pa.array(end).view(TIMESTAMP),
+            "measure_start": pa.array(start),
+            "measure_end": pa.array(end),
+            **dict(zip((field.name for field in layout.outputs), layout.lower(reduced), strict=True)),
+            "tuples": pa.array(reduced[0]),
+            "decided": pa.array(end - 1).view(TIMESTAMP),
+            "revision": pa.array(np.zeros(len(start), np.int64)),
+            "retracted": pa.array(np.zeros(len(start), np.bool_)),
+        }
+        return pa.record_batch([columns.get(field.name, pa.nulls(len(start), field.type)) for field in self.schema], schema=self.schema)
+
+
+def _by_key(found: Mapping[Shape, Found], keys: pa.Array, codes: Array) -> Mapping[Shape, Found]:
+    """Bring windows from the order in which the state holds their keys into the order of keys."""
+    first = np.searchsorted(codes, np.arange(codes[-1] + 1))
+    present = np.zeros(len(first), np.bool_)
+    for windows in found.values():
+        present[codes[windows.lo]] = True
+    ranks = np.zeros(len(first), np.int64)
+    ranks[present] = rank(keys.take(pa.array(first[present])))
+    orders = {shape: np.argsort(ranks[codes[windows.lo]], kind="stable") for shape, windows in found.items()}
+    return {shape: Found(*(column[orders[shape]] for column in windows)) for shape, windows in found.items()}

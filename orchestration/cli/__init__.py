@@ -1,0 +1,158 @@
+"""The command line `reprise`: what a person types, and nothing else.
+
+A command reads what was given, calls the functions of replay/ and shows what they return. Everything that takes time to
+import is imported by the command that needs it, so that `reprise --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.sentences import FAILED, Told, sentences
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+
+_Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A specification: a YAML or JSON file, or the name of a profile.")]
+_Streams = Annotated[list[str], typer.Option("--stream", metavar="NAME", help="A stream, or the path of a log in the lake; may be repeated.")]
+_Lake = Annotated[str, typer.Option(metavar="DIR", envvar="REPRISE_LAKE", help="Where the logs are and the results go.")]
+_Master = Annotated[str, typer.Option(help="Where Spark runs.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print what was done as one JSON document.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
+
+
+@app.callback()
+def reprise() -> None:
+    """Replays historical event streams through Spark micro-batch engines and proves every result."""
+
+
+@app.command()
+def replay(
+    spec: _Spec,
+    stream: _Streams,
+    lake: _Lake = "lake",
+    days: Annotated[str | None, typer.Option(metavar="DAYS", help="Publish these days: all, 2024-01-01 or 2024-01-01..2024-01-05.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="With --days: also those that are published and stand.")] = False,
+    one_by_one: Annotated[bool, typer.Option("--one-by-one", help="With --days: a run for each day.")] = False,
+    publish_as: Annotated[str | None, typer.Option(metavar="NAME", help="With --days: the name of the published results.")] = None,
+    early: Annotated[
+        bool | None, typer.Option("--early/--no-early", help="Without --days: write results when they are due and revise them. [default: early]")
+    ] = None,
+    flush: Annotated[
+        bool | None, typer.Option("--flush/--no-flush", help="Without --days: release everything at the end of the log. [default: flush]")
+    ] = None,
+    speed: Annotated[str, typer.Option(metavar="max|60", help="As fast as possible, or so many times as fast as event time.")] = "max",
+    batch_tuples: Annotated[int | None, typer.Option(metavar="N", help="The most tuples of a batch.")] = None,
+    batch_files: Annotated[int | None, typer.Option(metavar="N", help="The most files of a batch.")] = None,
+    buckets: Annotated[int | None, typer.Option(metavar="N", help="Into how many parts the keys are divided.")] = None,
+    run: Annotated[str | None, typer.Option(metavar="ID", help="The run's name.")] = None,
+    master: _Master = "local[*]",
+    json: _Json = False,
+    debug: _Debug = False,
+) -> None:
+    """Replay streams: into a run of its own, or with --days into the published results."""
+    with sentences(debug=debug):
+        from orchestration.cli.given import read_days, read_spec, read_speed
+
+        unfit = {"early": early, "flush": flush} if days is not None else {"again": again or None, "one-by-one": one_by_one or None, "publish-as": publish_as}
+        for name, value in unfit.items():
+            if value is not None:
+                raise Told(f"{name}: given {'with' if days is not None else 'without'} --days, where it has no meaning; allowed is to leave it out.")
+        span = read_days(days) if days is not None else None
+        settings = {"run": run, "speed": read_speed(speed), "batch_tuples": batch_tuples, "batch_files": batch_files, "buckets": buckets}
+        settings |= {"early": early, "flush": flush, "publish": publish_as}
+        given = {name: value for name, value in settings.items() if value is not None}
+        content = read_spec(spec)
+
+        from orchestration.cli.replaying import carry_out, plan_backfill, plan_whole
+        from replay.lake import Lake
+
+        if days is None:
+            plans = plan_whole(Lake(lake), content, stream, **given)
+        else:
+            plans = plan_backfill(Lake(lake), content, stream, span, again=again, one_by_one=one_by_one, **given)
+        _show([done.document() for done in carry_out(plans, master=master)], json=json)
+
+
+@app.command()
+def resume(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name, as `reprise runs` lists it.")],
+    lake: _Lake = "lake",
+    master: _Master = "local[*]",
+    json: _Json = False,
+    debug: _Debug = False,
+) -> None:
+    """Go on with a run that was stopped or has failed, exactly as it was begun."""
+    with sentences(debug=debug):
+        from orchestration.cli.replaying import carry_out, plan_resumed
+        from replay.lake import Lake
+
+        _show([done.document() for done in carry_out(plan_resumed(Lake(lake), run), master=master)], json=json)
+
+
+@app.command()
+def explain(
+    spec: _Spec,
+    stream: Annotated[list[str] | None, typer.Option("--stream", metavar="NAME", help="Tell also what the results on this stream look like.")] = None,
+    lake: _Lake = "lake",
+    debug: _Debug = False,
+) -> None:
+    """Tell what a specification does, and why; nothing is run."""
+    with sentences(debug=debug):
+        from orchestration.cli.given import read_spec
+        from orchestration.cli.telling import explained
+
+        typer.echo(explained(read_spec(spec), stream or [], lake))
+
+
+@app.command()
+def runs(lake: _Lake = "lake", debug: _Debug = False) -> None:
+    """List the runs of a lake."""
+    with sentences(debug=debug):
+        from orchestration.cli.showing import show_rows
+        from orchestration.cli.telling import known_runs
+        from replay.lake import Lake
+
+        show_rows(["run", "status", "technique", "streams", "tuples", "when"], known_runs(Lake(lake)))
+
+
+@app.command()
+def techniques(debug: _Debug = False) -> None:
+    """List the techniques, and the profiles of each."""
+    with sentences(debug=debug):
+        from orchestration.cli.showing import show_rows
+        from orchestration.cli.telling import known_techniques
+
+        show_rows(["technique", "what it does", "profiles"], known_techniques())
+
+
+@app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(context: typer.Context) -> None:
+    """Measure speed, side by side with other systems on the same cores."""
+    try:
+        from orchestration.bench import command
+    except ImportError as problem:
+        with sentences(debug=False):
+            raise Told(f"bench: it cannot be loaded ({problem}); install the project with its extra 'bench'.", FAILED) from None
+    benchmarks = command if isinstance(command, typer.Typer) else typer.Typer(pretty_exceptions_enable=False)
+    if benchmarks is not command:
+        benchmarks.command()(command)
+    benchmarks(context.args, prog_name="reprise bench")
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="reprise")
+
+
+def _show(done: list[dict[str, object]], *, json: bool) -> None:
+    if json:
+        typer.echo(json_format.dumps({"runs": done}, indent=2))
+    elif done:
+        from orchestration.cli.showing import show_done
+
+        show_done(done)
+    else:
+        typer.echo("There is nothing to do: all of these days are published and stand; --again replays them.")

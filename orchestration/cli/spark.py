@@ -1,0 +1,77 @@
+"""A Spark session that keeps its messages to itself.
+
+The JVM, Ivy and py4j write warnings that help nobody who replays a stream; they go to a file, which is kept and named only
+if something fails. The settings of the session are those of replay/session.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from orchestration.cli.sentences import FAILED, Told
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def quiet_session(master: str) -> Iterator[SparkSession]:
+    """A session for the time of a block; what fails in the block is told with the name of Spark's log."""
+    with tempfile.NamedTemporaryFile("a", prefix="reprise-spark-", suffix=".log", delete=False) as log:
+        handler = logging.StreamHandler(log)
+        logging.getLogger().addHandler(handler)
+        try:
+            spark = _started(master, log)
+            try:
+                yield spark
+            finally:
+                spark.stop()
+        except Exception as problem:
+            problem.add_note(f"Spark's own messages are in {log.name}.")
+            raise
+        except BaseException:
+            Path(log.name).unlink()
+            raise
+        finally:
+            logging.getLogger().removeHandler(handler)
+    Path(log.name).unlink()
+
+
+def _started(master: str, log: IO[str]) -> SparkSession:
+    from replay.session import session
+
+    try:
+        with _written_to(log):
+            spark = session(master)
+    except Exception as problem:
+        lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")]
+        # Of a failure in Java the first line tells only that there was one.
+        cause = lines[min(1, len(lines) - 1)] if lines[0].startswith("An error occurred while calling") else lines[0]
+        raise Told(f"Spark could not be started on {master} ({cause}).", FAILED) from problem
+    # Spark's own handler talks to the JVM in the middle of another call; this one leaves stopping to whoever runs the query.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return spark
+
+
+@contextmanager
+def _written_to(log: IO[str]) -> Iterator[None]:
+    """Let processes that are started inside write to a file what they would write to the terminal."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    try:
+        for descriptor in kept:
+            os.dup2(log.fileno(), descriptor)
+        yield
+    finally:
+        for descriptor, copy in kept.items():
+            os.dup2(copy, descriptor)
+            os.close(copy)

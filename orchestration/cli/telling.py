@@ -1,0 +1,70 @@
+"""What the command line can tell without running anything: specifications, runs, techniques."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from engines import build, techniques
+from engines.contract import Engine
+from engines.spec import format_duration
+from orchestration.cli.given import profiles, read_spec
+from replay.lake import Lake
+from replay.runs import PLAN, STATUS, plan_run
+from replay.sink import metrics_address
+
+
+def explained(spec: Mapping[str, Any], streams: Sequence[str], lake: str) -> str:
+    """What a specification does, how it is known, and what its outputs look like on streams."""
+    engine: Engine = build(spec)
+    lookback = engine.lookback()
+    told = [
+        engine.explain(),
+        "",
+        f"fingerprint: {engine.spec.fingerprint()}",
+        f"lookback: {'no bound' if lookback is None else format_duration(lookback)}",
+    ]
+    if streams:
+        operator = plan_run(Lake(lake), spec, streams).operator
+        told.append(f"reads: {', '.join(operator.columns)}")
+        told += [f"{output}: {', '.join(f'{field.name} ({_kind(field.type)})' for field in columns)}" for output, columns in operator.outputs.items()]
+    return "\n".join(told)
+
+
+def known_runs(lake: Lake) -> list[list[str]]:
+    """A row per run, the oldest first: its name, status, technique, streams, tuples so far, and since when its status holds."""
+    table = lake.table(metrics_address(lake))
+    tuples = Counter[str]()
+    if table is not None:
+        read = table.to_pyarrow_table(columns=["run", "tuples"])
+        for run, number in zip(read["run"].to_pylist(), read["tuples"].to_pylist(), strict=True):
+            tuples[run] += number
+    rows = []
+    for folder in lake.files(lake.root).get_file_info(pafs.FileSelector("runs", allow_not_found=True)):
+        run = folder.base_name
+        plan, status = (lake.read_json(lake.address("runs", run), name) for name in (PLAN, STATUS))
+        if plan is not None:
+            state = status or {"status": "planned", "at": ""}
+            rows.append([run, state["status"], plan["spec"]["technique"], ", ".join(plan["streams"]), f"{tuples[run]:,}", state["at"][:19].replace("T", " ")])
+    return sorted(rows)
+
+
+def known_techniques() -> list[list[str]]:
+    """A row per technique: its name, what it does, its profiles."""
+    of = defaultdict(list)
+    for profile in profiles():
+        of[read_spec(profile)["technique"]].append(profile)
+    return [[name, _first_line(import_module(f"engines.{name}.spec").Spec), ", ".join(of[name])] for name in techniques()]
+
+
+def _first_line(documented: type) -> str:
+    return (documented.__doc__ or "").strip().splitlines()[0]
+
+
+def _kind(kind: pa.DataType) -> str:
+    return "timestamp" if pa.types.is_timestamp(kind) else str(kind)

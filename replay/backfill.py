@@ -1,0 +1,128 @@
+"""Backfills: which days have to be replayed, from where, and in how many runs.
+
+The union of the days, replayed in any order and however often, equals one continuous replay. A sealed day stands; a
+provisional one is replayed once its log has grown; a day read from tuples that have changed since is stale.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from engines.contract import Engine
+from replay.lake import Lake
+from replay.log import Log
+from replay.plan import Plan
+from replay.publish import Publication, publish, published_days, results_address, results_name
+from replay.runs import Progress, execute, plan_run
+from replay.span import Start, all_days, of_days
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """A run of a backfill and what it published."""
+
+    plan: Plan
+    progress: Progress
+    publication: Publication
+
+
+def backfill(
+    spark: SparkSession,
+    lake: Lake,
+    spec: Mapping[str, Any],
+    streams: Sequence[str],
+    days: Iterable[date] | None = None,
+    *,
+    again: bool = False,
+    one_by_one: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    **settings: Any,
+) -> list[Backfilled]:
+    """Replay and publish days, neighbouring ones in a single run.
+
+    Args:
+        spark: the session to run in.
+        lake: where the logs are and the results go.
+        spec: the specification.
+        streams: names of streams.
+        days: which ones; None: all of the log.
+        again: also days that stand.
+        one_by_one: a run for each day.
+        on_progress: called after every batch.
+        settings: further settings of the plan (`batch_tuples`, `buckets`, `publish`, ...).
+    """
+    done = []
+    for first, last in pending(lake, spec, streams, days, again=again, one_by_one=one_by_one, publish_as=settings.get("publish")):
+        plan = plan_days(lake, spec, streams, first, last, **settings)
+        replayed = execute(spark, plan, on_progress=on_progress)
+        done.append(Backfilled(plan, replayed.progress, publish(plan)))
+    return done
+
+
+def plan_days(lake: Lake, spec: Mapping[str, Any], streams: Sequence[str], first: date, last: date, **settings: Any) -> Plan:
+    """The plan of a run that publishes the days from `first` to `last`."""
+    plan = plan_run(lake, spec, streams, early=False, **settings)
+    start = nearest_state(plan, first) if plan.engine.lookback() is None else None
+    return plan_run(
+        lake, spec, streams, early=False, span=of_days(plan.logs, plan.engine, first, last, start), **{**settings, "run": plan.run}
+    )
+
+
+def pending(
+    lake: Lake,
+    spec: Mapping[str, Any],
+    streams: Sequence[str],
+    days: Iterable[date] | None,
+    *,
+    again: bool,
+    one_by_one: bool,
+    publish_as: str | None,
+) -> list[tuple[date, date]]:
+    """The days that have to be replayed, as ranges of neighbours."""
+    plan = plan_run(lake, spec, streams, early=False, publish=publish_as)
+    known = published_days(lake, results_name(plan))
+    wanted = all_days(plan.logs) if days is None else sorted(set(days))
+    missing = [day for day in wanted if again or not stands(plan.engine, plan.logs, known.get(day))]
+    ranges: list[tuple[date, date]] = []
+    for day in missing:
+        if ranges and not one_by_one and day.toordinal() == ranges[-1][1].toordinal() + 1:
+            ranges[-1] = ranges[-1][0], day
+        else:
+            ranges.append((day, day))
+    return ranges
+
+
+def stands(engine: Engine, logs: Mapping[str, Log], record: Mapping[str, Any] | None) -> bool:
+    """Whether a published day is what a replay of it now would give."""
+    if record is None or record["fingerprint"] != engine.spec.fingerprint():
+        return False
+    versions, arrivals = json.loads(record["log_versions"]), json.loads(record["arrivals"])
+    if versions.keys() != logs.keys():
+        return False
+    if record["sealed"]:
+        return all(log.first_changed_since(versions[name]) >= arrivals[name][1] for name, log in logs.items())
+    return all(log.version == versions[name] for name, log in logs.items())
+
+
+def nearest_state(plan: Plan, before: date) -> Start | None:
+    """The state of the nearest earlier day that can be gone on from."""
+    address = results_address(plan.lake, results_name(plan), "state")
+    table = plan.lake.table(address)
+    if table is None:
+        return None
+    rows = table.to_pyarrow_table(columns=["day", "day_end", "read", "fingerprint", "log_versions"]).to_pylist()
+    for row in sorted(rows, key=lambda row: row["day"], reverse=True):
+        if row["day"] >= before or row["fingerprint"] != plan.engine.spec.fingerprint():
+            continue
+        read, versions = json.loads(row["read"]), json.loads(row["log_versions"])
+        if read.keys() == plan.logs.keys() and all(
+            log.first_changed_since(versions[name]) >= read[name] for name, log in plan.logs.items()
+        ):
+            return Start(int(row["day_end"].timestamp() * 1_000_000), read, address, table.version())
+    return None

@@ -1,0 +1,197 @@
+"""A bucket: the state of its keys, and the step that takes it from one batch to the next.
+
+Spark's processor and the local runner both drive this class, so a batch means the same in both. It orders envelopes, keeps
+the watermarks of the streams and decides what is lowered when; where state is stored is not its business.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engines import keys
+from engines.contract import BEGINNING, FOREVER, NOWHERE, TIMESTAMP, Engine, Operator
+from engines.state import State, StateError, one_batch, unpack
+from replay.envelope import LATE, METRICS, PARTIALS, STATE, TUPLES, Envelope
+from replay.lifting import late_schema
+from replay.snapshots import SNAPSHOT
+
+
+@dataclass(frozen=True)
+class Emission:
+    """Which rows a run writes, and when."""
+
+    early: bool = True
+    """Write results when they are due and revise them; else once, when final."""
+    since: int = BEGINNING
+    """Rows decided before this belong to other runs."""
+    until: int = FOREVER
+    """Nothing decided at or after this is released, however far the clock has run ahead."""
+    day_ends: tuple[int, ...] = ()
+    """The ends of days whose state is to be left behind."""
+
+
+@dataclass
+class Mark:
+    """How far a stream was read, and its watermarks there."""
+
+    due: int = BEGINNING
+    final: int = BEGINNING
+    read: int = 0
+
+
+@dataclass
+class Step:
+    """What a batch released."""
+
+    outputs: list[tuple[str, pa.RecordBatch]] = field(default_factory=list)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, output: str, rows: pa.RecordBatch) -> None:
+        """Rows of an output, if there are any."""
+        if rows.num_rows:
+            self.outputs.append((output, rows))
+
+
+class Bucket:
+    """The keys that are worked on together."""
+
+    def __init__(self, engine: Engine, operator: Operator, streams: Sequence[str], emission: Emission) -> None:
+        """An empty bucket that waits for all of these streams."""
+        self.operator = operator
+        self.state = State(operator.tables)
+        self.batch = 0
+        self.streams = {name: Mark() for name in streams}
+        self._emission = emission
+        self._stamp: dict[str, Any] = {"fingerprint": engine.spec.fingerprint(), "version": engine.version}
+
+    def step(self, envelopes: Iterable[Envelope]) -> Step:
+        """Take the envelopes of a batch, in any order, and give what it releases."""
+        step = Step()
+        partials = self._open(envelopes, step)
+        begun = time.perf_counter()
+        if partials:
+            self.operator.combine(self.state, partials)
+        combined = time.perf_counter()
+        due, final = self._watermarks()
+        for day_end in self._emission.day_ends:
+            if self.state.final < day_end <= final:
+                self._lower(day_end, day_end, step)
+                step.add(STATE, self._snapshot(day_end))
+        self._lower(due, final, step)
+        step.metrics |= {
+            "batch": self.batch,
+            "combine_seconds": combined - begun,
+            "lower_seconds": time.perf_counter() - combined,
+            "state_rows": self.state.rows,
+            "state_bytes": self.state.nbytes,
+            "results": sum(rows.num_rows for output, rows in step.outputs if output == "results"),
+            "due": due,
+            "final": final,
+            **self.state.scratch.get("counters", {}),
+        }
+        self.state.scratch.clear()
+        self.batch += 1
+        return step
+
+    def dump(self) -> Mapping[str, bytes]:
+        """The tables that changed since the last dump, and how far the bucket has come under the name ''."""
+        changed = {name: self.state.dump(name, **self._stamp) for name in sorted(self.state.changed)}
+        self.state.changed.clear()
+        marks = {name: asdict(mark) for name, mark in self.streams.items()}
+        reached = {"batch": self.batch, "due": self.state.due, "final": self.state.final, "streams": marks, **self._stamp}
+        return {**changed, "": json.dumps(reached).encode()}
+
+    def load(self, stored: Mapping[str, bytes]) -> None:
+        """Go on from what `dump` gave."""
+        reached = json.loads(stored[""])
+        if sorted(reached["streams"]) != sorted(self.streams):
+            raise StateError(f"state: of the streams {sorted(reached['streams'])}; this run has {sorted(self.streams)}.")
+        for name, payload in stored.items():
+            if name:
+                self.state.load(name, payload, **self._stamp)
+        self.batch, self.state.due, self.state.final = reached["batch"], reached["due"], reached["final"]
+        self.streams = {name: Mark(**mark) for name, mark in reached["streams"].items()}
+
+    def _open(self, envelopes: Iterable[Envelope], step: Step) -> list[pa.RecordBatch]:
+        """Partials in order of arrival; passes late rows on and learns the streams' watermarks on the way."""
+        partials, numbers = [], Counter[str]()
+        known = {name: mark.final for name, mark in self.streams.items()}
+        for envelope in sorted(envelopes, key=lambda e: (e.seq, e.stream)):
+            if envelope.kind == STATE:
+                self._take_over(envelope)
+            elif envelope.kind == METRICS:
+                numbers.update(json.loads(envelope.payload))
+            elif envelope.kind == LATE:
+                step.add(LATE, unpack(envelope.payload))
+            elif envelope.kind == TUPLES:
+                partials.append(self._lift(unpack(envelope.payload), known[envelope.stream], step, numbers))
+            elif envelope.kind == PARTIALS and envelope.payload:
+                partials.append(unpack(envelope.payload))
+            mark = self.streams[envelope.stream]
+            mark.due, mark.final, mark.read = max(mark.due, envelope.due), max(mark.final, envelope.final), max(mark.read, envelope.upto)
+        step.metrics.update(numbers)
+        return partials
+
+    def _lift(self, rows: pa.RecordBatch, known: int, step: Step, numbers: Counter[str]) -> pa.RecordBatch:
+        """Lift tuples that came without a clock: judged by the clock that was known before this batch."""
+        arrival = pa.array((self.batch << 40) + numbers["tuples"] + np.arange(rows.num_rows))
+        late = pc.less(rows["ts"].cast(TIMESTAMP).view(pa.int64()), known)
+        schema = late_schema(rows.schema)
+        own = {**{name: rows[name] for name in rows.schema.names}, "arrival": arrival}
+        own["watermark"] = pa.array(np.full(rows.num_rows, known)).view(TIMESTAMP)
+        step.add(LATE, pa.record_batch([own[name] for name in schema.names], schema=schema).filter(late))
+        numbers.update(tuples=rows.num_rows, late=pc.sum(late).as_py() or 0)
+        wanted = dict.fromkeys(["ts", *self.operator.columns])
+        return self.operator.lift(pa.record_batch({name: own[name] for name in wanted}).filter(pc.invert(late)), NOWHERE)
+
+    def _watermarks(self) -> tuple[int, int]:
+        """The smallest of the streams', within what this run may release."""
+        due = min(self._emission.until, *(mark.due for mark in self.streams.values()))
+        final = min(self._emission.until, *(mark.final for mark in self.streams.values()))
+        return (due if self._emission.early else final), final
+
+    def _lower(self, due: int, final: int, step: Step) -> None:
+        due, final = max(due, self.state.due), max(final, self.state.final)
+        for output, rows in self.operator.lower(self.state, due, final).items():
+            step.add(output, self._stamped(rows))
+        self.state.due, self.state.final = due, final
+
+    def _stamped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that this run may write, with the number of the batch as their revision."""
+        if rows.num_rows and self._emission.since > BEGINNING:
+            since = pa.scalar(self._emission.since, TIMESTAMP)
+            rows = rows.filter(pc.fill_null(pc.greater_equal(rows["decided"], since), True))
+        if rows.num_rows and self.batch and "revision" in rows.schema.names:
+            at = rows.schema.get_field_index("revision")
+            rows = rows.set_column(at, rows.schema.field(at), pa.array(np.full(rows.num_rows, self.batch, np.int64)))
+        return rows
+
+    def _snapshot(self, day_end: int) -> pa.RecordBatch:
+        """The state at the end of a day, a row per table; empty ones too, for that a day left nothing is worth knowing."""
+        read = json.dumps({name: mark.read for name, mark in self.streams.items()})
+        names = list(self.state)
+        payloads = [self.state.dump(name, **self._stamp) for name in names]
+        ends = pa.array([day_end] * len(names), TIMESTAMP)
+        return pa.record_batch(
+            [ends, pa.array([read] * len(names)), pa.array(names, pa.string()), pa.array(payloads, pa.binary())], schema=SNAPSHOT
+        )
+
+    def _take_over(self, envelope: Envelope) -> None:
+        """Begin with the state that an earlier day left: the rows of this bucket's keys."""
+        if envelope.payload:
+            rows = unpack(envelope.payload)
+            table = (rows.schema.metadata or {})[b"table"].decode()
+            both = one_batch(pa.Table.from_batches([self.state[table], rows.replace_schema_metadata(None)]))
+            # Rows of one key come from one bucket, in order: ordering by key is all that is left to do.
+            codes, values = keys.encode(both["key"])
+            self.state[table] = both.take(pa.array(np.argsort(keys.rank(values)[codes], kind="stable")))
+        self.state.due = self.state.final = envelope.final

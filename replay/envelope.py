@@ -1,0 +1,71 @@
+"""Envelopes: what travels between the tasks of a replay instead of rows.
+
+An envelope is one row for one bucket, its payload an Arrow IPC stream. Source, processor and sink exchange envelopes and
+nothing else, so this module must not know what a payload means to a technique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from replay.hashing import buckets
+
+# What an envelope on its way to a bucket may hold.
+PARTIALS = "partials"
+TUPLES = "tuples"
+LATE = "late"
+STATE = "state"
+METRICS = "metrics"
+
+SCHEMA = pa.schema([
+    ("bucket", pa.int32()),
+    ("seq", pa.int64()),
+    ("upto", pa.int64()),
+    ("stream", pa.string()),
+    ("due", pa.int64()),
+    ("final", pa.int64()),
+    ("kind", pa.string()),
+    ("payload", pa.binary()),
+])  # fmt: skip
+DDL = "bucket int, seq long, upto long, stream string, due long, final long, kind string, payload binary"
+
+OUT_SCHEMA = pa.schema([("output", pa.string()), ("payload", pa.binary())])
+OUT_DDL = "output string, payload binary"
+
+
+class Envelope(NamedTuple):
+    """One row for one bucket."""
+
+    bucket: int
+    seq: int
+    """The arrival of the first tuple inside: a bucket combines in this order."""
+    upto: int
+    """The arrival after the last tuple inside, and below the stream's watermarks once that far is read."""
+    stream: str
+    due: int
+    final: int
+    kind: str
+    payload: bytes
+
+
+def to_batch(envelopes: Sequence[Envelope]) -> pa.RecordBatch:
+    """Envelopes as rows."""
+    columns = zip(*envelopes, strict=True) if envelopes else ([] for _ in SCHEMA)
+    return pa.record_batch([pa.array(list(column), field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def split(rows: pa.RecordBatch, count: int) -> list[tuple[int, pa.RecordBatch]]:
+    """Rows by the bucket of their key, in their order; buckets without rows are left out."""
+    if rows.num_rows == 0:
+        return []
+    if count == 1:
+        return [(0, rows)]
+    of_row = buckets(rows["key"], count)
+    order = np.argsort(of_row, kind="stable")
+    ends = np.searchsorted(of_row[order], np.arange(count + 1))
+    moved = rows.take(pa.array(order))
+    return [(b, moved.slice(ends[b], ends[b + 1] - ends[b])) for b in range(count) if ends[b + 1] > ends[b]]

@@ -1,0 +1,109 @@
+"""The lake: where everything is kept, and the only place that turns names into addresses.
+
+A lake is a folder or an object store's prefix; its storage options go to whoever opens a table. Names that would lead out
+of it are refused. What the tables mean is told where they are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pyarrow.fs as pafs
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=@:+-]*")
+
+
+class LakeError(ValueError):
+    """Something of the lake that is missing, or not what it should be, told in one sentence."""
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A lake by its address.
+
+    >>> Lake("/data/lake").address("streams", "traffic")
+    '/data/lake/streams/traffic'
+    """
+
+    root: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A local lake is told by its absolute path, so that every process finds the same one."""
+        if urlparse(self.root).scheme in ("", "file"):
+            object.__setattr__(self, "root", str(Path(urlparse(self.root).path).resolve()))
+
+    @property
+    def local(self) -> bool:
+        """Whether the lake is a folder of this machine."""
+        return urlparse(self.root).scheme == ""
+
+    def address(self, *names: str) -> str:
+        """The address of something in the lake."""
+        for name in names:
+            for part in name.split("/"):
+                if not _NAME.fullmatch(part):
+                    raise LakeError(
+                        f"'{'/'.join(names)}': not a place in the lake {self.root}; allowed are names of letters, digits, '_', '-' and '.'."
+                    )
+        return "/".join([self.root.rstrip("/"), *names])
+
+    def inside(self, path: str) -> str:
+        """The address of a path given by a person: relative to the lake, or absolute and inside it."""
+        base = self.root.rstrip("/") + "/"
+        full = str((Path(self.root) / path).resolve()) if self.local else path if path.startswith(base) else base + path
+        if not full.startswith(base) or ".." in full.split("/"):
+            raise LakeError(f"'{path}': leads out of the lake {self.root}; allowed are paths inside it.")
+        return full
+
+    def options(self) -> dict[str, str] | None:
+        """The storage options as deltalake wants them."""
+        return dict(self.storage_options) or None
+
+    def table(self, address: str, version: int | None = None) -> DeltaTable | None:
+        """The Delta table at an address of the lake, or None."""
+        try:
+            return DeltaTable(address, version=version, storage_options=self.options())
+        except TableNotFoundError:
+            return None
+
+    def files(self, address: str) -> pafs.FileSystem:
+        """A file system rooted at an address, for whoever writes or reads files beneath it."""
+        if self.local:
+            return pafs.SubTreeFileSystem(address, pafs.LocalFileSystem())
+        return pafs.PyFileSystem(DeltaStorageHandler(address, self.options()))
+
+    def make_folder(self, address: str) -> None:
+        """Make a folder ready for files; an object store knows none."""
+        if self.local:
+            Path(address).mkdir(parents=True, exist_ok=True)
+
+    def write_json(self, address: str, name: str, content: Mapping[str, Any]) -> None:
+        """A small document, whole or not at all."""
+        self.make_folder(address)
+        files = self.files(address)
+        with files.open_output_stream(f"{name}.part") as out:
+            out.write(json.dumps(content, indent=2).encode())
+        files.move(f"{name}.part", name)
+
+    def read_json(self, address: str, name: str) -> dict[str, Any] | None:
+        """A document, or None if there is none."""
+        try:
+            with self.files(address).open_input_stream(name) as document:
+                content: dict[str, Any] = json.loads(document.read())
+                return content
+        except FileNotFoundError:
+            return None
+
+    def to_json(self) -> dict[str, Any]:
+        """What another process needs to open this lake."""
+        return {"root": self.root, "storage_options": dict(self.storage_options)}

@@ -1,0 +1,99 @@
+"""From tuples to envelopes: the late rule, tuple by tuple, then the operator's lift.
+
+The same few steps run where a file is read, in a user's own DataFrame and in this process, so that none of the three can
+judge a tuple differently. Reading files and planning belong to the source.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engines.contract import BEGINNING, NOWHERE, TIMESTAMP, Clock, Interval, Operator
+from engines.state import pack
+from replay.envelope import LATE, METRICS, PARTIALS, Envelope, split
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Tuples of one stream that arrived one after the other, and what the log knows of their surroundings."""
+
+    stream: str
+    first: int
+    """The arrival of its first tuple."""
+    tuples: pa.RecordBatch
+    """`ts` and the operator's columns, in order of arrival."""
+    clock_before: int
+    """The largest ts of everything that arrived before; `BEGINNING`: nothing did."""
+    late_rows: Callable[[NDArray[np.int64]], pa.RecordBatch]
+    """All columns of the stream, `arrival` among them, for these rows of the piece: only late tuples are read in full."""
+    alone: bool = True
+    """Whether the tuples of this stream meet no others."""
+    alone_before: int = BEGINNING
+    """Event time up to which nothing accepted later lies, where the log knows more than the clock does."""
+
+
+def late_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of late tuples: the tuple's own, its arrival and the watermark before it."""
+    own = [field for field in schema if field.name not in ("arrival", "arrived", "clock", "watermark", "day")]
+    return pa.schema([pa.field("arrival", pa.int64()), *own, pa.field("watermark", TIMESTAMP)])
+
+
+def lift_piece(operator: Operator, clock: Clock, piece: Piece, count: int) -> list[Envelope]:
+    """The envelopes of a piece for `count` buckets: one with partials for every bucket, perhaps empty, late tuples and numbers."""
+    begun = time.perf_counter()
+    tuples = piece.tuples
+    ts = tuples["ts"].cast(TIMESTAMP).view(pa.int64()).to_numpy()
+    late = np.zeros(len(ts), np.bool_)
+    reached, late_count = judge(ts, piece.clock_before, clock.behind_us, late)
+    due, final = (reached - clock.delay_us, reached - clock.behind_us) if reached > BEGINNING else (BEGINNING, BEGINNING)
+
+    def envelope(bucket: int, kind: str, payload: bytes) -> Envelope:
+        return Envelope(bucket, piece.first, piece.first + len(ts), piece.stream, due, final, kind, payload)
+
+    envelopes = []
+    home = piece.first % count
+    if late_count:
+        at = np.flatnonzero(late)
+        rows = with_watermark(piece.late_rows(at), ts, piece.clock_before, at, clock)
+        envelopes.append(envelope(home, LATE, pack(rows)))
+        tuples = tuples.filter(pa.array(~late))
+    alone = Interval(piece.clock_before, max(final, piece.alone_before)) if piece.alone else NOWHERE
+    partials = operator.lift(tuples, alone)
+    filled = {bucket: pack(rows) for bucket, rows in split(partials, count)}
+    envelopes += [envelope(b, PARTIALS, filled.get(b, b"")) for b in range(count)]
+    numbers = {
+        "tuples": len(ts),
+        "late": late_count,
+        "partials": partials.num_rows,
+        "lift_seconds": time.perf_counter() - begun,
+    }
+    return [*envelopes, envelope(home, METRICS, json.dumps(numbers).encode())]
+
+
+def with_watermark(rows: pa.RecordBatch, ts: NDArray[np.int64], clock_before: int, at: NDArray[np.int64], clock: Clock) -> pa.RecordBatch:
+    """Late tuples with the watermark before each: `rows` are those at `at` among tuples with the times `ts`."""
+    watermark = np.maximum.accumulate(np.maximum(ts, clock_before))[at] - clock.delay_us
+    schema = late_schema(rows.schema)
+    columns = [pa.array(watermark).view(TIMESTAMP) if name == "watermark" else rows[name] for name in schema.names]
+    return pa.record_batch(columns, schema=schema)
+
+
+@numba.njit(cache=True, nogil=True)
+def judge(ts: NDArray[np.int64], clock: int, behind: int, late: NDArray[np.bool_]) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Mark the tuples that are late, ts < C - behind with C the running maximum; returns the clock at the end and how many."""
+    count = 0
+    for i in range(len(ts)):
+        if ts[i] >= clock:
+            clock = ts[i]
+        elif ts[i] < clock - behind:
+            late[i] = True
+            count += 1
+    return clock, count

@@ -1,0 +1,159 @@
+"""The log of a stream: its tuples in order of arrival, as a Delta table of contiguous files.
+
+A `Log` is pinned to one version of the table and knows its files by the statistics that Delta keeps, so that planning a
+batch opens no data file. Writing one is in `log_writer.py`; which part of it a run reads is decided in `span.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engines.contract import BEGINNING, FOREVER
+from replay.lake import Lake, LakeError
+
+FORMAT = "Reprise log, format 1"
+"""Written as the table's description: other tables, and logs of other formats, are refused."""
+FIRST_CHANGED = "reprise.first_changed_arrival"
+OWN_COLUMNS = ("arrival", "arrived", "clock")
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Log:
+    """A stream's log at one version of its table."""
+
+    lake: Lake
+    address: str
+    version: int
+    schema: pa.Schema
+    paths: list[str]
+    first: NDArray[np.int64]
+    """The first arrival of each file; files are in this order."""
+    rows: NDArray[np.int64]
+    clock: NDArray[np.int64]
+    """The clock at the end of each file."""
+    clock_first: int
+    """The clock of the log's first tuple."""
+    arrived: NDArray[np.int64]
+    """`arrived` of the first tuple of each file."""
+    least_ts: NDArray[np.int64]
+    """A time that no tuple of the file is before, as Delta knows it: cut to milliseconds."""
+
+    @classmethod
+    def open(cls, lake: Lake, address: str, version: int | None = None) -> Log:
+        """The log at an address, pinned to a version (default: the newest)."""
+        try:
+            table = lake.table(address, version)
+        except Exception as problem:
+            raise LakeError(f"log {address}: version {version} cannot be read ({_first_line(problem)}).") from None
+        if table is None:
+            raise LakeError(f"log {address}: there is no such log; write or ingest the stream first.")
+        found = table.metadata().description
+        if found != FORMAT:
+            raise LakeError(f"log {address}: a Delta table with the description {found!r} found; allowed is {FORMAT!r}.")
+        schema = pa.schema([field for field in normalised(pa.schema(table.schema().to_arrow())) if field.name != "day"])
+        times = ["ts"] if "ts" in schema.names else ["start", "end"]
+        for name in (*OWN_COLUMNS, *times):
+            kind = pa.timestamp("us", tz="UTC") if name in times else pa.int64()
+            if name not in schema.names or schema.field(name).type != kind:
+                raise LakeError(f"log {address}: the column '{name}' should be {kind}; found are {', '.join(schema.names)}.")
+        actions = pa.table(table.get_add_actions(flatten=True)).sort_by("min.arrival")
+        return cls(
+            lake, address, table.version(), schema,
+            paths=actions["path"].to_pylist(),
+            first=_int64(actions, "min.arrival"),
+            rows=_int64(actions, "num_records"),
+            clock=_int64(actions, "max.clock"),
+            clock_first=int(_int64(actions, "min.clock")[0]) if actions.num_rows else BEGINNING,
+            arrived=_int64(actions, "min.arrived"),
+            least_ts=_int64(actions, f"min.{times[-1]}"),
+        )  # fmt: skip
+
+    @property
+    def end(self) -> int:
+        """The arrival after the last tuple."""
+        return int(self.first[-1] + self.rows[-1]) if len(self.paths) else 0
+
+    @property
+    def clock_end(self) -> int:
+        """The clock at the end of the log."""
+        return int(self.clock[-1]) if len(self.paths) else BEGINNING
+
+    def clock_before(self, file: int) -> int:
+        """The clock before the first tuple of a file."""
+        return int(self.clock[file - 1]) if file else BEGINNING
+
+    @cached_property
+    def least_ts_after(self) -> NDArray[np.int64]:
+        """For each file, a time that no tuple of a later file is before."""
+        least = np.minimum.accumulate(np.append(self.least_ts, FOREVER)[::-1])[::-1]
+        return least[1:]
+
+    def file_of(self, arrival: int) -> int:
+        """The file that holds an arrival."""
+        return int(np.searchsorted(self.first, arrival, side="right")) - 1
+
+    def days(self) -> list[date]:
+        """Every day from the log's first clock to its last, silent ones too."""
+        if not self.paths:
+            return []
+        first, last = day_of(self.clock_first), day_of(self.clock_end)
+        return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+    def first_changed_since(self, version: int) -> int:
+        """The first arrival that any commit after this version wrote: what was read up to it stands."""
+        table = self.lake.table(self.address, self.version)
+        assert table is not None  # noqa: S101 - it was opened before
+        later = (
+            [entry for entry in table.history(limit=self.version - version) if entry["version"] > version] if version < self.version else []
+        )
+        # A commit that does not say what it changed may have changed everything.
+        return min((int(entry.get(FIRST_CHANGED, 0)) for entry in later), default=self.end)
+
+
+def normalised(schema: pa.Schema) -> pa.Schema:
+    """The schema with the string types that Parquet files hold, whatever reader it came through."""
+    plain = {pa.large_string(): pa.string(), pa.string_view(): pa.string(), pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
+    return pa.schema([pa.field(f.name, plain.get(f.type, f.type)) for f in schema])
+
+
+def day_of(event_time: int) -> date:
+    """The (UTC) day of an event time.
+
+    >>> day_of(0), day_of(-1)
+    (datetime.date(1970, 1, 1), datetime.date(1969, 12, 31))
+    """
+    return date(1970, 1, 1) + timedelta(days=event_time // DAY_US)
+
+
+def day_start(day: date) -> int:
+    """The event time at which a day begins."""
+    return (day - date(1970, 1, 1)).days * DAY_US
+
+
+def day_end(day: date) -> int:
+    """The event time at which the next day begins."""
+    return day_start(day) + DAY_US
+
+
+def instant(event_time: int) -> str:
+    """An event time as people read it."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=event_time)).isoformat(sep=" ", timespec="milliseconds")
+
+
+def _int64(actions: pa.Table, name: str) -> NDArray[np.int64]:
+    column = actions[name].combine_chunks()
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64())
+    values: NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0]

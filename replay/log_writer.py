@@ -1,0 +1,99 @@
+"""Writing a log: tuples in order of arrival become contiguous files, none across a day, in one commit.
+
+This is the single-process writer, for small streams, tests and benchmarks; it holds one file's rows in memory at a time.
+Reading raw formats and ordering their tuples is ingestion's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from deltalake import CommitProperties, Schema
+from deltalake.transaction import AddAction, create_table_with_add_actions
+
+from engines.contract import BEGINNING, TIMESTAMP
+from replay.files import FILE_ROWS, write_file
+from replay.lake import Lake, LakeError
+from replay.log import DAY_US, FIRST_CHANGED, FORMAT, OWN_COLUMNS, Log, day_of
+
+
+def append(lake: Lake, stream: str, tuples: Iterable[pa.Table] | pa.Table, *, file_rows: int = FILE_ROWS) -> Log:
+    """Put tuples behind the end of a stream's log, which is made if there is none.
+
+    Args:
+        lake: where the log lives.
+        stream: its name.
+        tuples: `ts` (or `start` and `end`), perhaps `key` and `arrived`, and values, in order of arrival; in parts if there are many.
+        file_rows: the most tuples that a file holds.
+    """
+    address = lake.address("streams", stream)
+    known = Log.open(lake, address) if lake.table(address) is not None else None
+    arrival, clock, arrived = (known.end, known.clock_end, known.clock_end) if known else (0, BEGINNING, BEGINNING)
+    first, schema, adds = arrival, known.schema if known else None, []
+    for part in _parts([tuples] if isinstance(tuples, pa.Table) else tuples, file_rows):
+        rows, clock, arrived = _complete(part, arrival, clock, arrived)
+        if "day" in rows.schema.names:
+            raise LakeError(f"stream {stream}: a column 'day' given; the log keeps its own day under that name, so another is allowed.")
+        if schema is not None and rows.schema != schema:
+            raise LakeError(f"stream {stream}: columns {_told(rows.schema)} given; its log has {_told(schema)}.")
+        schema = rows.schema
+        for day_rows in _by_day(rows):
+            adds.append(_write(lake, address, day_rows))
+        arrival += rows.num_rows
+    if schema is None:
+        raise LakeError(f"stream {stream}: no tuples given; a log begins with its first.")
+    properties = CommitProperties(custom_metadata={FIRST_CHANGED: str(first)})
+    table = lake.table(address)
+    if table is None:
+        create_table_with_add_actions(
+            address, Schema.from_arrow(pa.schema([*schema, ("day", pa.date32())])), adds, mode="error", partition_by=["day"],
+            description=FORMAT, storage_options=lake.options(), commit_properties=properties,
+        )  # fmt: skip
+    else:
+        table.create_write_transaction(list(adds), "append", table.schema(), ["day"], commit_properties=properties)
+    return Log.open(lake, address)
+
+
+def _parts(tables: Iterable[pa.Table], file_rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `file_rows`."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        while sum(t.num_rows for t in held) >= file_rows:
+            together = pa.concat_tables(held)
+            yield together.slice(0, file_rows)
+            held = [together.slice(file_rows)]
+    if held and (rest := pa.concat_tables(held)).num_rows:
+        yield rest
+
+
+def _complete(rows: pa.Table, arrival: int, clock: int, arrived: int) -> tuple[pa.Table, int, int]:
+    """The rows with the log's own columns; the clock and `arrived` at their end."""
+    moves = rows["ts"] if "ts" in rows.schema.names else rows["end"]
+    clocks = np.maximum.accumulate(np.maximum(moves.combine_chunks().cast(TIMESTAMP).view(pa.int64()).to_numpy(), clock))
+    came = clocks
+    if "arrived" in rows.schema.names:
+        came = np.maximum.accumulate(np.maximum(rows["arrived"].combine_chunks().cast(pa.int64()).to_numpy(), arrived))
+    own = [pa.array(np.arange(arrival, arrival + rows.num_rows)), pa.array(came), pa.array(clocks)]
+    rest = [name for name in rows.schema.names if name not in OWN_COLUMNS]
+    values = [rows[name].cast(TIMESTAMP) if name in ("ts", "start", "end") else rows[name] for name in rest]
+    return pa.table([*own, *values], names=[*OWN_COLUMNS, *rest]), int(clocks[-1]), int(came[-1])
+
+
+def _by_day(rows: pa.Table) -> Iterator[pa.Table]:
+    days = rows["clock"].combine_chunks().to_numpy() // DAY_US
+    edges = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), rows.num_rows]
+    for start, end in zip(edges, edges[1:], strict=False):
+        yield rows.slice(start, end - start)
+
+
+def _write(lake: Lake, address: str, rows: pa.Table) -> AddAction:
+    """One file of one day."""
+    name = f"{rows['arrival'][0].as_py():016d}"
+    return write_file(lake, address, rows, name=name, partition={"day": day_of(rows["clock"][0].as_py()).isoformat()}).action()
+
+
+def _told(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema if field.name not in OWN_COLUMNS)

@@ -1,0 +1,111 @@
+"""The plan of a run: everything that source, processor and sink have to know, as one document.
+
+It is made once, kept with the run and handed to every process of it as JSON. What a plan leads to is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from engines import build
+from engines.contract import Engine, Operator
+from engines.spec import SpecError
+from replay.lake import Lake
+from replay.log import Log
+from replay.span import Span
+
+DEFAULT_BATCH_TUPLES = 25_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does."""
+
+    run: str
+    spec: Mapping[str, Any]
+    lake: Lake
+    streams: Mapping[str, tuple[str, int]]
+    """The address and the pinned version of each stream's log."""
+    span: Span
+    early: bool = True
+    buckets: int = 2
+    tasks: int = 2
+    batch_tuples: int = DEFAULT_BATCH_TUPLES
+    batch_files: int | None = None
+    speed: float | None = None
+    """How much faster than its event time the stream is replayed; None: as fast as possible."""
+    columns: str | None = None
+    """The columns of a DataFrame that is replayed instead of logs, as a serialised Arrow schema."""
+    publish: str | None = None
+    """The name of the results that the run's days are published under."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no run could have."""
+        for name, number in (
+            ("buckets", self.buckets),
+            ("tasks", self.tasks),
+            ("batch_tuples", self.batch_tuples),
+            ("batch_files", self.batch_files),
+        ):
+            if number is not None and number < 1:
+                raise SpecError(f"{name}: {number} given; allowed is a whole number from 1.")
+        if self.speed is not None and not self.speed > 0:
+            raise SpecError(f"speed: {self.speed} given; allowed is 'max' or a positive number.")
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine of the specification."""
+        return build(self.spec)
+
+    @cached_property
+    def logs(self) -> dict[str, Log]:
+        """The streams' logs, pinned."""
+        return {name: Log.open(self.lake, address, version) for name, (address, version) in self.streams.items()}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of all streams together."""
+        if self.columns is not None:
+            return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.columns)))
+        fields: dict[str, pa.Field] = {}
+        for name, log in self.logs.items():
+            for column in log.schema:
+                if fields.setdefault(column.name, column).type != column.type:
+                    raise SpecError(
+                        f"{column.name}: {column.type} in '{name}' and {fields[column.name].type} in another stream; streams of one run agree."
+                    )
+        if len(self.streams) > 1:
+            fields["stream"] = pa.field("stream", pa.string())
+        return pa.schema(list(fields.values()))
+
+    @cached_property
+    def operator(self) -> Operator:
+        """The operator on these streams."""
+        return self.engine.on(self.schema)
+
+    @property
+    def folder(self) -> str:
+        """Where the run writes."""
+        return self.lake.address("runs", self.run)
+
+    def to_json(self) -> str:
+        """This plan as a document."""
+        document = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return json.dumps({**document, "lake": self.lake.to_json(), "span": self.span.to_json()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan of a document."""
+        document = json.loads(text)
+        streams = {name: (address, version) for name, (address, version) in document["streams"].items()}
+        return cls(**{**document, "lake": Lake(**document["lake"]), "span": Span.from_json(document["span"]), "streams": streams})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Only the plan itself travels to other processes, not what was opened for it."""
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}

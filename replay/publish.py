@@ -1,0 +1,165 @@
+"""Publishing: a run's days replace those days in `results/`, in one commit per table.
+
+Readers never see half a day: further outputs come first, `results` last, and behind it the record of what was published,
+so that a crash in between leaves days that are replayed, never days that are wrongly taken for done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.transaction import AddAction
+
+from engines.contract import TIMESTAMP
+from replay.envelope import LATE, STATE
+from replay.files import write_file
+from replay.finals import order
+from replay.lake import Lake
+from replay.late import late_of_days
+from replay.log import day_end, day_of, day_start
+from replay.plan import Plan
+from replay.sink import output_address, output_schemas
+from replay.snapshots import SNAPSHOT
+from replay.span import all_days
+
+_OF_BATCHES = ("revision", "retracted")
+"""Columns that depend on where batches were cut, and are therefore not published."""
+
+DAYS = pa.schema([
+    ("day", pa.date32()), ("run", pa.string()), ("fingerprint", pa.string()), ("log_versions", pa.string()), ("arrivals", pa.string()),
+    ("sealed", pa.bool_()), ("results", pa.int64()), ("late", pa.int64()), ("published", TIMESTAMP),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What was published: the results' address, and a row per day."""
+
+    address: str
+    days: pa.Table
+
+
+def results_address(lake: Lake, name: str, output: str = "results") -> str:
+    """Where published rows of an output are; `results` under the bare name."""
+    return lake.address("results", name if output == "results" else f"{name}__{output}")
+
+
+def results_name(plan: Plan) -> str:
+    """The name that a plan's results are published under: its own, or that of technique and streams."""
+    return plan.publish or f"{plan.spec['technique']}__{'_'.join(plan.streams)}"
+
+
+def publish(plan: Plan) -> Publication:
+    """Replace the days of a finished run in the published tables."""
+    first, last = (date.fromisoformat(day) for day in plan.span.days)
+    schemas = published_schemas(plan)
+    for output in ("days", *schemas):
+        _prepare(plan, output, DAYS if output == "days" else schemas[output])
+    days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
+    counts = {LATE: _replace(plan, LATE, late_of_days(plan, first, last), days)}
+    _replace(plan, STATE, _states(plan), [day_of(end - 1) for end in plan.span.day_ends])
+    for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
+        counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), days)
+    return _record(plan, days, counts)
+
+
+def published_schemas(plan: Plan) -> dict[str, pa.Schema]:
+    """The columns of each published table, which is partitioned by `day`."""
+    further = {STATE: [("fingerprint", pa.string()), ("log_versions", pa.string())]}
+    return {
+        output: pa.schema([*[f for f in schema if f.name not in _OF_BATCHES], *further.get(output, []), ("day", pa.date32())])
+        for output, schema in output_schemas(plan).items()
+    }
+
+
+def published_days(lake: Lake, name: str) -> dict[date, Mapping[str, object]]:
+    """The record of each day that is published."""
+    table = lake.table(results_address(lake, name, "days"))
+    return {row["day"]: row for row in table.to_pyarrow_table().to_pylist()} if table else {}
+
+
+def _prepare(plan: Plan, output: str, schema: pa.Schema) -> None:
+    """A table for these rows: made if there is none, emptied if another specification wrote it, for no table mixes two."""
+    address, options = results_address(plan.lake, results_name(plan), output), plan.lake.options()
+    fingerprint = plan.engine.spec.fingerprint()
+    table = plan.lake.table(address)
+    if table is None:
+        DeltaTable.create(address, Schema.from_arrow(schema), partition_by=["day"], description=fingerprint, storage_options=options)
+    elif table.metadata().description != fingerprint:
+        write_deltalake(table, schema.empty_table(), mode="overwrite", schema_mode="overwrite", storage_options=options)
+        DeltaTable(address, storage_options=options).alter.set_table_description(fingerprint)
+
+
+def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tuple[date, pa.Table]]:
+    """The rows of each day, in order of identity: at no time more than one day in memory."""
+    table = plan.lake.table(output_address(plan, output))
+    if table is None:
+        return
+    data, days, decided = table.to_pyarrow_dataset(), all_days(plan.logs), pc.field("decided")
+    for day in wanted:
+        # What is decided before the first day belongs to the first; after the last, or by the flush alone, to the last.
+        condition = decided.is_valid()
+        if day > days[0]:
+            condition &= decided >= pa.scalar(day_start(day), TIMESTAMP)
+        if day < days[-1]:
+            condition &= decided < pa.scalar(day_end(day), TIMESTAMP)
+        else:
+            condition |= decided.is_null()
+        rows = data.to_table(filter=condition)
+        yield day, rows.take(order(rows, plan.operator.identity[output])).drop_columns([n for n in _OF_BATCHES if n in rows.schema.names])
+
+
+def _states(plan: Plan) -> Iterator[tuple[date, pa.Table]]:
+    """The states that the run left on its way."""
+    table = plan.lake.table(output_address(plan, STATE))
+    rows = table.to_pyarrow_table() if table is not None else SNAPSHOT.empty_table()
+    rows = rows.append_column("fingerprint", pa.array([plan.engine.spec.fingerprint()] * rows.num_rows, pa.string()))
+    rows = rows.append_column("log_versions", pa.array([_versions(plan)] * rows.num_rows, pa.string()))
+    for end in plan.span.day_ends:
+        yield day_of(end - 1), rows.filter(pc.equal(rows["day_end"], pa.scalar(end, TIMESTAMP)))
+
+
+def _replace(plan: Plan, output: str, rows: Iterator[tuple[date, pa.Table]], days: Sequence[date]) -> dict[date, int]:
+    """Put rows in the place of what these days held, in one commit; tells how many each day has."""
+    address = results_address(plan.lake, results_name(plan), output)
+    adds: list[AddAction] = []
+    counts: dict[date, int] = {}
+    for day, table in rows:
+        counts[day] = table.num_rows
+        if table.num_rows:
+            adds.append(write_file(plan.lake, address, table, partition={"day": day.isoformat()}).action())
+    table = plan.lake.table(address)
+    if table is not None and days:
+        where: list[tuple[str, str, Any]] = [("day", "in", [day.isoformat() for day in days])]
+        table.create_write_transaction(list(adds), "overwrite", table.schema(), ["day"], partition_filters=where)
+    return counts
+
+
+def _record(plan: Plan, days: Sequence[date], counts: Mapping[str, Mapping[date, int]]) -> Publication:
+    """Write down, day by day, what was published from what."""
+    arrivals = json.dumps({name: [plan.span.begin[name], plan.span.end[name]] for name in plan.streams})
+    rows = pa.Table.from_pylist(
+        [
+            {
+                "day": day, "run": plan.run, "fingerprint": plan.engine.spec.fingerprint(), "log_versions": _versions(plan),
+                "arrivals": arrivals, "sealed": day.isoformat() in plan.span.sealed, "results": counts["results"].get(day, 0),
+                "late": counts[LATE].get(day, 0), "published": datetime.now(UTC),
+            }
+            for day in days
+        ],
+        schema=DAYS,
+    )  # fmt: skip
+    by_day = ((day, rows.slice(at, 1).drop_columns(["day"])) for at, day in enumerate(days))
+    _replace(plan, "days", by_day, days)
+    return Publication(results_address(plan.lake, results_name(plan)), rows)
+
+
+def _versions(plan: Plan) -> str:
+    return json.dumps({name: version for name, (_, version) in plan.streams.items()})

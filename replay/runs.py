@@ -1,0 +1,248 @@
+"""Runs: a plan carried out on Spark, watched, stopped, resumed.
+
+A run keeps its plan, its checkpoint and its outputs in its own folder and writes nowhere else but to the lake's metrics, so a
+run that fails or is cancelled changes nothing that anyone reads. Which days are published is decided in `publish.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from engines import build
+from engines.spec import SpecError
+from replay.envelope import OUT_DDL
+from replay.finals import final_rows
+from replay.lake import Lake, LakeError
+from replay.log import Log
+from replay.plan import Plan
+from replay.processor import Processor
+from replay.sink import create_tables, metrics_address, output_address
+from replay.span import Span, whole
+
+PLAN, STATUS = "plan.json", "status.json"
+_POLL_SECONDS = 0.1
+
+
+class RunError(RuntimeError):
+    """A run that could not be carried out, told in one sentence."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    batch: int
+    tuples: int
+    total: int
+    late: int
+    results: int
+    watermark: datetime | None
+    seconds: float
+
+    @property
+    def tuples_per_second(self) -> float:
+        """Tuples read per second since this process took the run up."""
+        return self.tuples / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At this speed."""
+        return (self.total - self.tuples) / self.tuples_per_second if self.tuples else None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run that came to its end."""
+
+    plan: Plan
+    progress: Progress
+
+    def table(self, output: str = "results") -> pa.Table:
+        """All rows of an output, early ones too."""
+        table = self.plan.lake.table(output_address(self.plan, output))
+        if table is None:
+            raise LakeError(f"run {self.plan.run}: it has no output '{output}'.")
+        return table.to_pyarrow_table()
+
+    def final(self, output: str = "results") -> pa.Table:
+        """The rows of an output that can no longer change."""
+        return final_rows(self.table(output), self.plan.operator.identity[output])
+
+    def metrics(self) -> pa.Table:
+        """A row per batch."""
+        table = self.plan.lake.table(metrics_address(self.plan.lake))
+        rows: pa.Table = table.to_pyarrow_table(partitions=[("run", "=", self.plan.run)]) if table else pa.table({})
+        return rows.sort_by("batch")
+
+
+def new_run_id() -> str:
+    """A name that no other run has, in order of time."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+
+
+def plan_run(
+    lake: Lake,
+    spec: Mapping[str, Any],
+    streams: Sequence[str],
+    *,
+    run: str | None = None,
+    span: Span | None = None,
+    flush: bool = True,
+    **settings: Any,
+) -> Plan:
+    """The plan of a replay of streams, of all of their logs as they are now unless a span is given.
+
+    Args:
+        lake: where the logs are and the results go.
+        spec: the specification.
+        streams: names of streams, or paths of logs inside the lake.
+        run: the run's name; a new one if there is none.
+        span: the part of the logs to read.
+        flush: whether a replay of the whole log ends with a flush.
+        settings: further settings of `Plan`.
+    """
+    build(spec)  # a wrong specification is told before anything is opened
+    if len(set(streams)) != len(streams) or not streams:
+        raise SpecError(f"streams: {list(streams)} given; allowed are one or several different ones.")
+    logs = {name.rsplit("/", 1)[-1]: Log.open(lake, stream_address(lake, name)) for name in streams}
+    pinned = {name: (log.address, log.version) for name, log in logs.items()}
+    plan = Plan(run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush), **settings)
+    if plan.operator.one_bucket:
+        plan = replace(plan, buckets=1)
+    return plan
+
+
+def stream_address(lake: Lake, name: str) -> str:
+    """The log of a stream, by its name or by a path in the lake."""
+    return lake.inside(name) if "/" in name else lake.address("streams", name)
+
+
+def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress], None] | None = None) -> Replayed:
+    """Carry a plan out, or go on where an earlier process left it.
+
+    An interrupt (ctrl-C) stops the run cleanly and is raised again; the next call with the same plan resumes it.
+    """
+    query = _start(spark, plan)
+    _status(plan, "running")
+    watch = _Watch(plan)
+    try:
+        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+            progress = watch.look(query)
+            if on_progress and progress:
+                on_progress(progress)
+            if plan.speed is not None and watch.ended(query):
+                query.stop()
+    except StreamingQueryException as problem:
+        cause = _cause(problem)
+        _status(plan, "failed", reason=cause)
+        raise RunError(f"run {plan.run}: it failed ({cause}); put right what it says and resume the run.") from problem
+    except BaseException:
+        query.stop()
+        _status(plan, "cancelled")
+        raise
+    _status(plan, "succeeded")
+    progress = watch.finish()
+    if on_progress:
+        on_progress(progress)
+    return Replayed(plan, progress)
+
+
+def load_plan(lake: Lake, run: str) -> Plan:
+    """The plan of a run that was begun."""
+    document = lake.read_json(lake.address("runs", run), PLAN)
+    if document is None:
+        raise LakeError(f"run {run}: there is none in {lake.root}.")
+    return Plan.from_json(json.dumps(document))
+
+
+def _claim(plan: Plan) -> None:
+    """Write the plan down, or make sure that the run's folder belongs to this very plan."""
+    known = plan.lake.read_json(plan.folder, PLAN)
+    document = json.loads(plan.to_json())
+    if known is None:
+        plan.lake.write_json(plan.folder, PLAN, document)
+    elif known != document:
+        other = sorted(name for name in document if known.get(name) != document[name])
+        raise RunError(f"run {plan.run}: it was begun with another {', '.join(other)}; resume it as it was, or give this one another name.")
+
+
+def _status(plan: Plan, status: str, **details: Any) -> None:
+    plan.lake.write_json(plan.folder, STATUS, {"status": status, "at": datetime.now(UTC).isoformat(), **details})
+
+
+def _start(spark: SparkSession, plan: Plan) -> StreamingQuery:
+    envelopes = spark.readStream.format("reprise_log").option("plan", plan.to_json()).load()
+    return start_query(spark, plan, envelopes, {"availableNow": True} if plan.speed is None else {"processingTime": "1 second"})
+
+
+def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
+    """Envelopes through the buckets into the run's outputs; the run's folder must belong to this plan."""
+    _claim(plan)
+    create_tables(plan)
+    # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
+    spark.conf.set("spark.sql.shuffle.partitions", str(plan.buckets))
+    released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), OUT_DDL, "append", "none")
+    writer = released.writeStream.format("reprise_outputs").option("plan", plan.to_json()).trigger(**trigger)
+    return writer.option("checkpointLocation", f"{plan.folder}/checkpoint").queryName(plan.run).start()
+
+
+def _cause(problem: Exception) -> str:
+    """The line of a failure that says what was wrong, without the traces of three languages around it."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    told = [line for line in lines if "Error: " in line and not line.startswith(("at ", "File"))]
+    return (told[-1] if told else lines[0])[:500]
+
+
+class _Watch:
+    """Looks at a query and at the metrics its batches leave."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._begun = time.monotonic()
+        self._total = sum(plan.span.end[name] - plan.span.begin[name] for name in plan.streams)
+        self._seen = -1
+        self._last = Progress(-1, 0, self._total, 0, 0, None, 0.0)
+        self._rows_before = self._count()[0]
+
+    def look(self, query: StreamingQuery) -> Progress | None:
+        """The progress, if a batch has ended since the last look."""
+        latest = query.lastProgress
+        if not latest or latest["batchId"] <= self._seen:
+            return None
+        self._seen = latest["batchId"]
+        return self.finish()
+
+    def finish(self) -> Progress:
+        """The progress as the metrics tell it."""
+        tuples, late, results, batch, watermark = self._count()
+        return Progress(batch, tuples, self._total, late, results, watermark, time.monotonic() - self._begun)
+
+    def ended(self, query: StreamingQuery) -> bool:
+        """Whether a paced run has read everything and sent its flush."""
+        latest = query.lastProgress
+        if not latest or not latest["sources"][0]["endOffset"]:
+            return False
+        offset = json.loads(str(latest["sources"][0]["endOffset"]).replace("'", '"').replace("True", "true").replace("False", "false"))
+        read_all = all(offset["read"][name] >= end for name, end in self._plan.span.end.items())
+        return bool(read_all and (offset["flushed"] or not self._plan.span.flush))
+
+    def _count(self) -> tuple[int, int, int, int, datetime | None]:
+        table = self._plan.lake.table(metrics_address(self._plan.lake))
+        columns = ["batch", "tuples", "late", "results", "watermark"]
+        rows = table.to_pyarrow_table(partitions=[("run", "=", self._plan.run)], columns=columns).sort_by("batch") if table else None
+        if rows is None or not rows.num_rows:
+            return 0, 0, 0, -1, None
+        sums = (sum(rows[name].to_pylist()) for name in ("tuples", "late", "results"))
+        marks = [mark for mark in rows["watermark"].to_pylist() if mark is not None]
+        return (*sums, rows["batch"][-1].as_py(), marks[-1] if marks else None)

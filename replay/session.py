@@ -1,0 +1,57 @@
+"""The Spark session that replays run in.
+
+One place for every setting that the JVM needs to be started with. Where Spark runs (`master`) and what else it should know
+is configuration; everything here works on one machine and on a cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from replay.sink import OutputSink
+from replay.source import LogSource
+
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+_SETTINGS = {
+    "spark.jars.packages": DELTA_PACKAGE,
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Fifty partitions for the snapshot of a small Delta log make every commit take seconds.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Workers fork from a process that has numba and pyarrow imported already.
+    "spark.python.daemon.module": "replay.daemon",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.driver.memory": "4g",
+}
+
+
+def session(master: str = "local[*]", *, name: str = "reprise", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with the replay's source and sink registered; the one there is, if there is one.
+
+    Args:
+        master: where Spark runs.
+        name: the application's name.
+        settings: further settings of Spark, which take precedence.
+    """
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in {**_SETTINGS, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(LogSource)
+    spark.dataSource.register(OutputSink)
+    return spark

@@ -1,0 +1,1 @@
+"""Tests of the techniques: the contract they share, their references, and worked examples."""
