@@ -71,7 +71,10 @@ class State:
 
     def load(self, table: str, payload: bytes, *, fingerprint: str, version: int) -> None:
         """Take the rows of a dump; refuses that of another specification or version. Not counted as a change."""
-        rows = unpack(payload)
+        try:
+            rows = unpack(payload)
+        except (pa.ArrowException, OSError):
+            raise StateError(f"state table '{table}': {len(payload)} bytes found that are no Arrow stream; replay from the beginning.") from None
         stamp = json.loads((rows.schema.metadata or {}).get(_STAMP, b"{}"))
         if stamp.get("version") != version:
             raise StateError(

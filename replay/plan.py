@@ -78,7 +78,7 @@ class Plan:
             for column in log.schema:
                 if fields.setdefault(column.name, column).type != column.type:
                     raise SpecError(
-                        f"{column.name}: {column.type} in '{name}' and {fields[column.name].type} in another stream; streams of one run agree."
+                        f"{column.name}: {column.type} in '{name}', {fields[column.name].type} in another stream; streams of a run agree."
                     )
         if len(self.streams) > 1:
             fields["stream"] = pa.field("stream", pa.string())

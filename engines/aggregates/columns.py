@@ -88,9 +88,8 @@ class Tuples:
         if not pa.types.is_floating(array.type) or not len(array):
             return nulls
         values = self.numbers(column)
-        # A single NaN makes the minimum NaN, so that one fast pass settles the usual case.
-        ends = values.min(), values.max() if self._finite else 0.0
-        if np.isfinite(ends).all() or (not self._finite and not np.isnan(ends[0])):
+        # A single NaN makes the extremes NaN, so that a fast pass or two settle the usual case.
+        if np.isfinite(values.min()) and (not self._finite or np.isfinite(values.max())):
             return nulls
         odd = ~np.isfinite(values) if self._finite else np.isnan(values)
         return odd if nulls is None else odd | nulls

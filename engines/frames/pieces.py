@@ -47,22 +47,21 @@ class Pieces:
         own = [self.keys.take(pa.array(self.codes)), pa.array(self.start), pa.array(self.end), pa.array(self.satisfied)]
         return pa.RecordBatch.from_arrays([*own, *layout.to_arrow(self.fields)], schema=schema)
 
-    def take(self, rows: Array) -> Pieces:
-        """Some of the pieces."""
-        picked = (self.codes[rows], self.start[rows], self.end[rows], self.satisfied[rows])
-        return Pieces(self.keys, *picked, [field[rows] for field in self.fields])
-
     def merged(self, layout: Layout) -> Pieces:
         """In order of key and start, with one piece per instant, which satisfies if all of its parts do."""
         order = refined(refined(np.arange(len(self.codes), dtype=np.int32), fixed(self.start)), fixed(self.codes))
-        pieces = self.take(order)
+        fields = [field[order] for field in self.fields]
+        pieces = Pieces(self.keys, self.codes[order], self.start[order], self.end[order], self.satisfied[order], fields)
         new = (np.diff(pieces.codes, prepend=-1) != 0) | (np.diff(pieces.start, prepend=0) != 0)
         if new.all():
             return pieces
         lo = np.flatnonzero(new)
-        hi = np.append(lo, len(new))[1:]
-        satisfied = np.logical_and.reduceat(pieces.satisfied, lo)
-        return replace(pieces.take(lo), satisfied=satisfied, fields=layout.reduce(pieces.fields, lo, hi))
+        return replace(pieces.joined(lo, np.append(lo, len(new))[1:], layout), satisfied=np.logical_and.reduceat(pieces.satisfied, lo))
+
+    def joined(self, lo: Array, hi: Array, layout: Layout) -> Pieces:
+        """One piece for pieces `lo` to `hi - 1`, which are of one key and satisfy alike."""
+        fields = layout.reduce(self.fields, lo, hi)
+        return Pieces(self.keys, self.codes[lo], self.start[lo], self.end[hi - 1], self.satisfied[lo], fields)
 
     def runs(self) -> Runs:
         """The maximal runs of merged pieces that satisfy."""
@@ -80,13 +79,12 @@ class Pieces:
         first[runs.lo] = True
         lasting = np.append(runs.decided >= final, False)[np.cumsum(first) - 1]
         rows = np.flatnonzero(~past | (self.satisfied & lasting))
-        # A run of the past may go on past `final`, in a piece or in several: these can still be parted by what comes.
+        # Of a run that has begun in the past only that part is one piece: what comes may still part the rest.
         lo = np.flatnonzero((~past | first)[rows])
         if len(lo) == len(past):
             return self
-        pieces = self.take(rows)
-        hi = np.append(lo, len(rows))[1:]
-        return replace(pieces.take(lo), end=pieces.end[hi - 1], fields=layout.reduce(pieces.fields, lo, hi))
+        counts = np.diff(np.append(lo, len(rows)))
+        return self.joined(rows[lo], rows[lo] + counts, layout)
 
 
 @dataclass(frozen=True)

@@ -88,25 +88,24 @@ class Results:
         if not any(len(windows.lo) for windows in found.values()):
             return empty(self.schema), counts
         found = _by_key(found, keys, codes)
-        blocks, places = [], {}
+        blocks: list[pa.RecordBatch] = []
+        places: dict[tuple[tuple[Aggregate, ...], Shape], range] = {}
         for aggregates, group in self._groups.items():
-            start = np.concatenate([found[shape].start for shape in group.shapes])
-            lo, hi = (np.concatenate([found[shape][i] for shape in group.shapes]) for i in (0, 1))
+            lo, hi, start = (_joined([found[shape][column] for shape in group.shapes]) for column in range(3))
             end = start + np.repeat([shape.length for shape in group.shapes], [len(found[shape].lo) for shape in group.shapes])
             reduced = group.layout.reduce([partials[name] for name in group.layout.fields.names], lo, hi)
             counts["combines"] += int((hi - lo - 1).sum())
             counts["overflows"] += group.layout.overflows(reduced)
             at = sum(block.num_rows for block in blocks)
-            blocks.append(self._block(keys.take(pa.array(lo)), start, end, group.layout, reduced))
             for shape in group.shapes:
-                places[aggregates, shape] = np.arange(at, at + len(found[shape].lo))
-                at += len(found[shape].lo)
+                places[aggregates, shape] = range(at, at := at + len(found[shape].lo))
+            blocks.append(self._block(keys.take(pa.array(lo)), start, end, group.layout, reduced))
         asked = [places[query.aggregates, shape_of(query.window)] for query in self._queries]
-        rows = pa.concat_batches(blocks)
+        rows = blocks[0] if len(blocks) == 1 else pa.concat_batches(blocks)
         if len(asked) > 1:
-            rows = rows.take(pa.array(np.concatenate(asked)))
-        names = pa.array([query.name for query in self._queries])
-        return rows.set_column(0, self.schema.field(0), names.take(pa.array(np.repeat(np.arange(len(asked)), [len(place) for place in asked])))), counts
+            rows = rows.take(pa.array(np.concatenate([np.arange(place.start, place.stop) for place in asked])))
+        names = pa.concat_arrays([pa.repeat(query.name, len(place)) for query, place in zip(self._queries, asked, strict=True)])
+        return rows.set_column(0, self.schema.field("query"), names), counts
 
     def _block(self, key: pa.Array, start: Array, end: Array, layout: Layout, reduced: Sequence[Array]) -> pa.RecordBatch:
         """Rows of windows, still without their query."""
@@ -122,16 +121,24 @@ class Results:
             "revision": pa.array(np.zeros(len(start), np.int64)),
             "retracted": pa.array(np.zeros(len(start), np.bool_)),
         }
-        return pa.record_batch([columns.get(field.name, pa.nulls(len(start), field.type)) for field in self.schema], schema=self.schema)
+        arrays = [columns[field.name] if field.name in columns else pa.nulls(len(start), field.type) for field in self.schema]
+        return pa.record_batch(arrays, schema=self.schema)
 
 
 def _by_key(found: Mapping[Shape, Found], keys: pa.Array, codes: Array) -> Mapping[Shape, Found]:
     """Bring windows from the order in which the state holds their keys into the order of keys."""
-    first = np.searchsorted(codes, np.arange(codes[-1] + 1))
-    present = np.zeros(len(first), np.bool_)
+    present = np.zeros(codes[-1] + 1, np.bool_)
     for windows in found.values():
         present[codes[windows.lo]] = True
-    ranks = np.zeros(len(first), np.int64)
-    ranks[present] = rank(keys.take(pa.array(first[present])))
+    first = np.searchsorted(codes, np.flatnonzero(present))
+    ranks = np.zeros(len(present), np.int64)
+    ranks[present] = rank(keys.take(pa.array(first)))
+    if (np.diff(ranks[present]) > 0).all():
+        return found
     orders = {shape: np.argsort(ranks[codes[windows.lo]], kind="stable") for shape, windows in found.items()}
     return {shape: Found(*(column[orders[shape]] for column in windows)) for shape, windows in found.items()}
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    """The arrays one after the other, without a copy of a single one."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -68,7 +68,7 @@ class Slicing:
             edges = self._edges(least, greatest)
         else:
             # Edges are more than tuples, so only those are made that have tuples: memory never follows the range of time.
-            edges = np.unique(self._floor(ts))
+            edges = _distinct(self._floor(ts))
         inside = np.ones(len(edges), np.bool_)
         if self._gaps:
             inside = np.logical_or.reduce([shape.needed(edges, BEGINNING) for shape in self._shapes])
@@ -80,7 +80,7 @@ class Slicing:
         counts = (greatest - self._phases) // self._periods - first + 1
         grid = np.repeat(np.arange(len(counts)), counts)
         k = np.arange(len(grid)) - np.repeat(np.cumsum(counts) - counts, counts) + first[grid]
-        edges = np.unique(k * self._periods[grid] + self._phases[grid])
+        edges = _distinct(k * self._periods[grid] + self._phases[grid])
         return edges[np.searchsorted(edges, least, "right") - 1 :]
 
     def _floor(self, ts: Array) -> Array:
@@ -115,3 +115,9 @@ class Cut:
     def place(self, ts: Array, cells: Array, width: int) -> None:
         """Turn the codes in `cells` into cells, `code * width + place of the tuple's slice in starts`; -1 for a tuple in no window."""
         kernels.place(fixed(ts), fixed(self._edges), fixed(self._labels), self._shift, fixed(self._first), width, cells)
+
+
+def _distinct(values: Array) -> Array:
+    """Values in order, each once; by a sort that is fast where they are nearly sorted, as time is (np.unique hashes)."""
+    ordered = np.sort(values, kind="stable")
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]

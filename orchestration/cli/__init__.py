@@ -7,7 +7,8 @@ import is imported by the command that needs it, so that `reprise --help` answer
 from __future__ import annotations
 
 import json as json_format
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +17,9 @@ from orchestration.cli.sentences import FAILED, Told, sentences
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 _Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A specification: a YAML or JSON file, or the name of a profile.")]
-_Streams = Annotated[list[str], typer.Option("--stream", metavar="NAME", help="A stream, or the path of a log in the lake; may be repeated.")]
+_Streams = Annotated[
+    list[str], typer.Option("--stream", metavar="NAME", help="A stream, or the path of a log in the lake; may be repeated.")
+]
 _Lake = Annotated[str, typer.Option(metavar="DIR", envvar="REPRISE_LAKE", help="Where the logs are and the results go.")]
 _Master = Annotated[str, typer.Option(help="Where Spark runs.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print what was done as one JSON document.")]
@@ -38,7 +41,8 @@ def replay(
     one_by_one: Annotated[bool, typer.Option("--one-by-one", help="With --days: a run for each day.")] = False,
     publish_as: Annotated[str | None, typer.Option(metavar="NAME", help="With --days: the name of the published results.")] = None,
     early: Annotated[
-        bool | None, typer.Option("--early/--no-early", help="Without --days: write results when they are due and revise them. [default: early]")
+        bool | None,
+        typer.Option("--early/--no-early", help="Without --days: write results when they are due and revise them. [default: early]"),
     ] = None,
     flush: Annotated[
         bool | None, typer.Option("--flush/--no-flush", help="Without --days: release everything at the end of the log. [default: flush]")
@@ -56,23 +60,20 @@ def replay(
     with sentences(debug=debug):
         from orchestration.cli.given import read_days, read_spec, read_speed
 
-        unfit = {"early": early, "flush": flush} if days is not None else {"again": again or None, "one-by-one": one_by_one or None, "publish-as": publish_as}
-        for name, value in unfit.items():
-            if value is not None:
-                raise Told(f"{name}: given {'with' if days is not None else 'without'} --days, where it has no meaning; allowed is to leave it out.")
-        span = read_days(days) if days is not None else None
-        settings = {"run": run, "speed": read_speed(speed), "batch_tuples": batch_tuples, "batch_files": batch_files, "buckets": buckets}
-        settings |= {"early": early, "flush": flush, "publish": publish_as}
-        given = {name: value for name, value in settings.items() if value is not None}
         content = read_spec(spec)
+        settings = _given(run=run, speed=read_speed(speed), batch_tuples=batch_tuples, batch_files=batch_files, buckets=buckets)
+        span = read_days(days) if days is not None else None
 
         from orchestration.cli.replaying import carry_out, plan_backfill, plan_whole
         from replay.lake import Lake
 
         if days is None:
-            plans = plan_whole(Lake(lake), content, stream, **given)
+            _refuse("without", again=again or None, one_by_one=one_by_one or None, publish_as=publish_as)
+            plans = plan_whole(Lake(lake), content, stream, **settings, **_given(early=early, flush=flush))
         else:
-            plans = plan_backfill(Lake(lake), content, stream, span, again=again, one_by_one=one_by_one, **given)
+            _refuse("with", early=early, flush=flush)
+            settings |= _given(publish=publish_as)
+            plans = plan_backfill(Lake(lake), content, stream, span, again=again, one_by_one=one_by_one, **settings)
         _show([done.document() for done in carry_out(plans, master=master)], json=json)
 
 
@@ -95,7 +96,9 @@ def resume(
 @app.command()
 def explain(
     spec: _Spec,
-    stream: Annotated[list[str] | None, typer.Option("--stream", metavar="NAME", help="Tell also what the results on this stream look like.")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option("--stream", metavar="NAME", help="Tell also what the results on this stream look like.")
+    ] = None,
     lake: _Lake = "lake",
     debug: _Debug = False,
 ) -> None:
@@ -132,7 +135,7 @@ def techniques(debug: _Debug = False) -> None:
 def bench(context: typer.Context) -> None:
     """Measure speed, side by side with other systems on the same cores."""
     try:
-        from orchestration.bench import command
+        command = import_module("orchestration.bench").command
     except ImportError as problem:
         with sentences(debug=False):
             raise Told(f"bench: it cannot be loaded ({problem}); install the project with its extra 'bench'.", FAILED) from None
@@ -145,6 +148,16 @@ def bench(context: typer.Context) -> None:
 def main() -> None:
     """The console script."""
     app(prog_name="reprise")
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given: the defaults of the others are known to whoever takes them."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(where: str, **options: Any) -> None:
+    for name in _given(**options):
+        raise Told(f"{name}: given {where} --days; allowed is it only {'with' if where == 'without' else 'without'} --days.")
 
 
 def _show(done: list[dict[str, object]], *, json: bool) -> None:

@@ -32,7 +32,9 @@ def read_spec(given: str) -> dict[str, Any]:
     if path.suffix not in _ENDINGS:
         if given not in profiles():
             known = ", ".join(profiles())
-            raise Told(f"specification: {given!r} given; allowed are a file that ends with {', '.join(_ENDINGS)}, and the profiles {known}.")
+            raise Told(
+                f"specification: {given!r} given; allowed are a file that ends with {', '.join(_ENDINGS)}, and the profiles {known}."
+            )
         path = PROFILES / f"{given}.yaml"
     try:
         text = path.read_text(encoding="utf-8")

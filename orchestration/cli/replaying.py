@@ -65,7 +65,14 @@ def plan_whole(lake: Lake, spec: Mapping[str, Any], streams: Sequence[str], **se
 
 
 def plan_backfill(
-    lake: Lake, spec: Mapping[str, Any], streams: Sequence[str], days: tuple[date, date] | None, *, again: bool, one_by_one: bool, **settings: Any
+    lake: Lake,
+    spec: Mapping[str, Any],
+    streams: Sequence[str],
+    days: tuple[date, date] | None,
+    *,
+    again: bool,
+    one_by_one: bool,
+    **settings: Any,
 ) -> Plans:
     """The plans of a backfill: of all days that are asked for and do not stand. All are checked before the first is replayed."""
     whole = plan_run(lake, spec, streams, early=False, **settings)

@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING
 
 from orchestration.cli.sentences import FAILED, Told
@@ -31,7 +33,8 @@ def quiet_session(master: str) -> Iterator[SparkSession]:
         try:
             spark = _started(master, log)
             try:
-                yield spark
+                with _interrupts_held():
+                    yield spark
             finally:
                 spark.stop()
         except Exception as problem:
@@ -56,9 +59,38 @@ def _started(master: str, log: IO[str]) -> SparkSession:
         # Of a failure in Java the first line tells only that there was one.
         cause = lines[min(1, len(lines) - 1)] if lines[0].startswith("An error occurred while calling") else lines[0]
         raise Told(f"Spark could not be started on {master} ({cause}).", FAILED) from problem
-    # Spark's own handler talks to the JVM in the middle of another call; this one leaves stopping to whoever runs the query.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     return spark
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let ctrl-C take effect between two looks at a query; a second one takes effect at once.
+
+    Python would raise it in the middle of a call to the JVM, which then answers no more, and the query could not be stopped.
+    """
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    noted = threading.Event()
+    look = StreamingQuery.awaitTermination
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if noted.is_set():
+            raise KeyboardInterrupt
+        noted.set()
+
+    def interruptible(query: StreamingQuery, timeout: int | None = None) -> bool | None:
+        ended = look(query, timeout)
+        if noted.is_set() and not ended:
+            raise KeyboardInterrupt
+        return ended
+
+    handler = signal.signal(signal.SIGINT, note)
+    StreamingQuery.awaitTermination = interruptible  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        StreamingQuery.awaitTermination = look  # type: ignore[method-assign]
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""What the command line can tell without running anything: specifications, runs, techniques."""
+"""What the command line can tell without running anything: specifications, runs, techniques.
+
+Nothing in here writes. What takes a session, or changes a lake, belongs in `replaying.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ from engines.contract import Engine
 from engines.spec import format_duration
 from orchestration.cli.given import profiles, read_spec
 from replay.lake import Lake
-from replay.runs import PLAN, STATUS, plan_run
-from replay.sink import metrics_address
 
 
 def explained(spec: Mapping[str, Any], streams: Sequence[str], lake: str) -> str:
@@ -30,14 +31,22 @@ def explained(spec: Mapping[str, Any], streams: Sequence[str], lake: str) -> str
         f"lookback: {'no bound' if lookback is None else format_duration(lookback)}",
     ]
     if streams:
+        from replay.runs import plan_run  # brings Spark's libraries
+
         operator = plan_run(Lake(lake), spec, streams).operator
         told.append(f"reads: {', '.join(operator.columns)}")
-        told += [f"{output}: {', '.join(f'{field.name} ({_kind(field.type)})' for field in columns)}" for output, columns in operator.outputs.items()]
+        told += [
+            f"{output}: {', '.join(f'{field.name} ({_kind(field.type)})' for field in columns)}"
+            for output, columns in operator.outputs.items()
+        ]
     return "\n".join(told)
 
 
 def known_runs(lake: Lake) -> list[list[str]]:
     """A row per run, the oldest first: its name, status, technique, streams, tuples so far, and since when its status holds."""
+    from replay.runs import PLAN, STATUS
+    from replay.sink import metrics_address
+
     table = lake.table(metrics_address(lake))
     tuples = Counter[str]()
     if table is not None:
@@ -50,7 +59,16 @@ def known_runs(lake: Lake) -> list[list[str]]:
         plan, status = (lake.read_json(lake.address("runs", run), name) for name in (PLAN, STATUS))
         if plan is not None:
             state = status or {"status": "planned", "at": ""}
-            rows.append([run, state["status"], plan["spec"]["technique"], ", ".join(plan["streams"]), f"{tuples[run]:,}", state["at"][:19].replace("T", " ")])
+            rows.append(
+                [
+                    run,
+                    state["status"],
+                    plan["spec"]["technique"],
+                    ", ".join(plan["streams"]),
+                    f"{tuples[run]:,}",
+                    state["at"][:19].replace("T", " "),
+                ]
+            )
     return sorted(rows)
 
 

@@ -215,7 +215,8 @@ def test_keys_of_any_type_are_told_apart(technique: Technique, spec: dict[str, A
 
     def final(keys: pa.Array) -> list[dict[str, Any]]:
         found = local.run(build(spec), table.append_column("key", keys), batch_rows=3, buckets=2).final
-        return [{**without_batches(row), "key": key, "frame_id": None} for row, key in zip(rows_of(found), found["key"].to_pylist(), strict=True)]
+        keys_found = found["key"].to_pylist()
+        return [{**without_batches(row), "key": key, "frame_id": None} for row, key in zip(rows_of(found), keys_found, strict=True)]
 
     numbered = final(pa.array(places))
     typed = final(pa.array([names[place] for place in places], type_of_key))

@@ -8,12 +8,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.expressions.evaluate import Formula, Predicate
-from engines.expressions.tree import COMPARISONS, DEEPEST, FUNCTIONS, LONGEST, Column, Comparison, Node, Number, Operation, Text, Truth
-from engines.expressions.tree import canonical, columns, parse, write
+from engines.expressions.tree import (
+    COMPARISONS,
+    DEEPEST,
+    FUNCTIONS,
+    LONGEST,
+    Column,
+    Comparison,
+    Node,
+    Number,
+    Operation,
+    Text,
+    Truth,
+    canonical,
+    columns,
+    parse,
+    write,
+)
 from engines.spec import SpecError
 
 A, B, C = Column("a"), Column("b"), Column("c")
@@ -121,6 +136,7 @@ def trees() -> st.SearchStrategy[Node]:
     return st.recursive(leaf, above, max_leaves=12)
 
 
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(trees())
 def test_a_tree_survives_being_written(tree: Node) -> None:
     assert parse(write(tree)) == tree

@@ -1,0 +1,179 @@
+"""Our side of every comparison: a replay from the log, timed, and where its time went.
+
+Published replays take the whole way, from the log to the days of `results/`; others end in the run's own tables. Both keep
+state, checkpoint and commits as every replay does. Nothing is tuned here but the tuples of a batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orchestration.bench.runner import Bench
+from orchestration.bench.streams import DISORDERED, Stream
+from replay.backfill import backfill
+from replay.log import Log
+from replay.reading import file_slices, read_piece
+from replay.runs import Progress, Replayed, execute, new_run_id, plan_run
+from replay.span import whole
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_SPARKS_OWN = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets", "commitBatch")
+_FILES_READ = 3
+
+
+def sliding_spec(length: str = "20s", slide: str = "1s") -> dict[str, Any]:
+    """Count, sum, least and greatest over sliding windows, two seconds of disorder allowed."""
+    aggregates = [{"kind": "count"}, *({"kind": kind, "column": "v"} for kind in ("sum", "min", "max"))]
+    window = {"kind": "sliding", "length": length, "slide": slide}
+    return {"technique": "slicing", "delay": "2s", "queries": [{"name": "q", "window": window, "aggregates": aggregates}]}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A replay and how long it took."""
+
+    replayed: Replayed
+    tuples: int
+    seconds: float
+    publish_seconds: float
+    address: str
+    """Where the results are."""
+    batches: Sequence[Mapping[str, Any]]
+    """Spark's progress of each batch."""
+
+    @property
+    def speed(self) -> float:
+        """Tuples per second, of all of it."""
+        return self.tuples / self.seconds
+
+    @property
+    def state_bytes(self) -> int:
+        """The most that was kept between two batches."""
+        return int(max(self.replayed.metrics()["state_bytes"].to_pylist()))
+
+    def results(self) -> pa.Table:
+        """The rows of the results."""
+        table = self.replayed.plan.lake.table(self.address)
+        assert table is not None  # noqa: S101 - it was just written
+        return table.to_pyarrow_table()
+
+    def batch_seconds(self) -> list[tuple[int, float]]:
+        """Tuples and seconds of each batch that had tuples."""
+        tuples = self.replayed.metrics()
+        known = dict(zip(tuples["batch"].to_pylist(), tuples["tuples"].to_pylist(), strict=True))
+        seconds = {batch["batchId"]: batch["durationMs"]["triggerExecution"] / 1000 for batch in self.batches}
+        return [(known[batch], taken) for batch, taken in sorted(seconds.items()) if known.get(batch)]
+
+    def phases(self) -> dict[str, dict[str, float]]:
+        """Where the time went: seconds of the clock, which add up, and seconds of tasks, of which several run at a time."""
+        metrics, batches = self.replayed.metrics(), [batch["durationMs"] for batch in self.batches]
+        triggers = sum(batch["triggerExecution"] for batch in batches) / 1000
+        own = sum(batch.get(part, 0) for batch in batches for part in _SPARKS_OWN) / 1000
+        clock = {
+            "tasks_and_commits": triggers - own,
+            "planning_and_checkpoint": own,
+            "publish": self.publish_seconds,
+            "start_and_stop": self.seconds - triggers - self.publish_seconds,
+        }
+        tasks = {name: sum(metrics[f"{name}_seconds"].to_pylist()) for name in ("lift", "combine", "lower")}
+        tasks["read_estimated"] = self._read_seconds()
+        return {"clock": _rounded(clock), "tasks": _rounded(tasks)}
+
+    def _read_seconds(self) -> float:
+        """What reading the files' columns takes one core, from reading a few of them here."""
+        plan = self.replayed.plan
+        (name, log), *_ = plan.logs.items()
+        slices = file_slices(name, log, 0, min(self.tuples, log.end), behind_us=0, alone=True)[:_FILES_READ]
+        begun = time.perf_counter()
+        for part in slices:
+            read_piece(plan.lake, part, plan.operator, plan.schema)
+        return (time.perf_counter() - begun) / sum(part.take for part in slices) * self.tuples
+
+
+def published(bench: Bench, spec: Mapping[str, Any], log: Log, what: str) -> Timed:
+    """A replay of all days of a log in a single run, and their publication."""
+    name = log.address.rsplit("/", 1)[-1]
+    with bench.step(f"replay and publish: {what}", log.end) as advance:
+        watch = _Watch(bench, advance)
+        begun = time.perf_counter()
+        (done,) = backfill(
+            bench.spark, bench.lake, spec, [name], on_progress=watch, batch_tuples=bench.scale.batch_tuples, publish=new_run_id()
+        )
+        ended = time.perf_counter()
+    replayed = Replayed(done.plan, done.progress)
+    return Timed(replayed, log.end, ended - begun, ended - watch.last, done.publication.address, watch.batches())
+
+
+def replayed(
+    bench: Bench, spec: Mapping[str, Any], log: Log, what: str, *, tuples: int | None = None, batch_tuples: int | None = None
+) -> Timed:
+    """A replay of the first tuples of a log into the tables of its run."""
+    name = log.address.rsplit("/", 1)[-1]
+    span = whole({name: log}, last=min(tuples or log.end, log.end))
+    plan = plan_run(bench.lake, spec, [name], early=False, span=span, batch_tuples=batch_tuples or bench.scale.batch_tuples)
+    with bench.step(f"replay: {what}", span.end[name]) as advance:
+        watch = _Watch(bench, advance)
+        begun = time.perf_counter()
+        done = execute(bench.spark, plan, on_progress=watch)
+        ended = time.perf_counter()
+    return Timed(done, span.end[name], ended - begun, 0.0, bench.lake.address("runs", plan.run, "results"), watch.batches())
+
+
+def warm(bench: Bench, spec: Mapping[str, Any], stream: Stream) -> Timed:
+    """A small replay before the one that counts: JVM, Python workers and compiled kernels are there then."""
+    return published(bench, spec, warm_log(bench, stream), "to warm up")
+
+
+def warm_log(bench: Bench, stream: Stream) -> Log:
+    """A short log of the same kind."""
+    return bench.log(stream, max(bench.scale.tuples // 100, 10_000))
+
+
+def typical(runs: Sequence[Timed]) -> Timed:
+    """The run of median time."""
+    return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
+
+
+def sliding_runs(bench: Bench) -> Sequence[Timed]:
+    """The replays that other experiments are compared with: sliding windows over the longest stream."""
+
+    def measured() -> list[Timed]:
+        warm(bench, sliding_spec(), DISORDERED)
+        log = bench.log(DISORDERED, bench.scale.tuples)
+        return [published(bench, sliding_spec(), log, "sliding windows") for _ in range(bench.scale.repeats)]
+
+    runs: Sequence[Timed] = bench.once("sliding", measured)
+    return runs
+
+
+@dataclass
+class _Watch:
+    """Notes when a run told of its last batch, and holds on to the query that Spark's own numbers are asked of."""
+
+    bench: Bench
+    advance: Callable[[int], None]
+    last: float = 0.0
+    tuples: int = 0
+    query: StreamingQuery | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        self.last = time.perf_counter()
+        self.advance(progress.tuples - self.tuples)
+        self.tuples = progress.tuples
+        if self.query is None:
+            self.query = next(iter(self.bench.spark.streams.active), None)
+
+    def batches(self) -> list[dict[str, Any]]:
+        """Spark's progress of each batch."""
+        return [dict(batch) for batch in self.query.recentProgress] if self.query is not None else []
+
+
+def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in seconds.items()}

@@ -1,0 +1,86 @@
+"""Specifications of frames: what is taken, what is refused with which sentence, and what means the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engines import SpecError, build
+from engines.aggregates.spec import Count, Mean
+from engines.contract import TIMESTAMP
+from engines.frames.spec import Spec, Threshold
+from tests.engines.frames.drawing import SCHEMA, operator, spec
+
+
+def test_classes_and_mappings_mean_the_same() -> None:
+    typed = Spec(frame=Threshold("speed < 40", min_duration="3m"), key="detector", aggregates=[Mean("speed"), Count()])
+    mapping = {
+        "technique": "frames",
+        "key": "detector",
+        "frame": {"kind": "threshold", "where": "speed<40.0", "min_duration": "180s"},
+        "aggregates": [{"kind": "mean", "column": "speed"}, {"kind": "count"}],
+    }
+    assert build(mapping).spec == typed
+    assert build(mapping).spec.fingerprint() == typed.fingerprint()
+
+
+@pytest.mark.parametrize(("settings", "sentence"), [
+    ({"frame": {"where": "v <"}}, "frame.where: 'v <' given; it does not parse at character 4: a value is missing."),
+    ({"frame": {"kind": "delta"}}, "frame.kind: 'delta' given; input should be 'threshold'."),
+    ({"frame": {"max_gap": "1s"}}, "frame.max_gap: there is no such setting; '1s' was given."),
+    ({"frame": {"min_duration": "-1s"}}, "frame.min_duration: '-1s' given; allowed is a duration of zero or more, such as '20s'."),
+    ({"frame": {"min_tuples": 0}}, "frame.min_tuples: 0 given; input should be greater than or equal to 1."),
+    ({"frame": {"unknown": "keep"}}, "frame.unknown: 'keep' given; input should be 'break' or 'skip'."),
+    ({"fill": {}}, "fill: there is no such setting; {} was given."),
+])  # fmt: skip
+def test_a_wrong_setting_is_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError) as error:
+        build(spec(**settings))
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("taken", ["start", "tuples", "retracted"])
+def test_an_aggregate_cannot_take_the_name_of_a_column_that_every_frame_has(taken: str) -> None:
+    with pytest.raises(SpecError, match=f"the result column '{taken}' is every frame's own"):
+        build(spec(aggregates=[{"kind": "count", "as": taken}]))
+
+
+@pytest.mark.parametrize(("settings", "sentence"), [
+    ({"frame": {"where": "speed > 0"}}, "frame.where: there is no column 'speed'; there are arrival, key, ts, v."),
+    ({"frame": {"where": "key > 0"}}, "frame.where: 'key > 0' compares text with a number."),
+    ({"frame": {"where": "v"}}, "frame.where: the whole expression needs a condition, and 'v' is a number."),
+    ({"key": "detector"}, "key: there is no column 'detector'; there are ts, key, v, arrival."),
+])  # fmt: skip
+def test_a_stream_that_does_not_fit_is_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError) as error:
+        operator(**settings)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("columns", [{"v": pa.float64()}, {"ts": pa.timestamp("ms", "UTC"), "v": pa.float64()}, {"ts": pa.int64(), "v": pa.float64()}])
+def test_a_stream_needs_times_in_microseconds(columns: dict[str, pa.DataType]) -> None:
+    with pytest.raises(SpecError, match=r"^ts: .* needed is a column 'ts' of type timestamp\[us, tz=UTC\]\.$"):
+        build(spec()).on(pa.schema(columns))
+
+
+def test_results_have_the_columns_of_frames_and_the_key_of_the_stream() -> None:
+    by = operator(key="v", aggregates=[{"kind": "mean", "column": "v"}])
+    names = ["frame_id", "key", "kind", "start", "end", "tuples", "mean_v", "open", "decided", "revision", "retracted"]
+    assert by.outputs["results"].names == names
+    assert by.outputs["results"].field("key").type == pa.float64()
+    assert by.outputs["results"].field("decided").type == TIMESTAMP
+
+
+def test_only_the_columns_that_are_needed_are_read() -> None:
+    assert operator().columns == ("ts", "key", "v")
+    assert operator(aggregates=[{"kind": "last", "column": "v"}]).columns == ("ts", "key", "v", "arrival")
+    assert build(spec()).on(pa.schema([SCHEMA.field("ts"), SCHEMA.field("v")])).columns == ("ts", "v")
+
+
+def test_frames_look_back_without_a_bound_and_explain_themselves() -> None:
+    engine = build(spec(frame={"min_duration": "3m", "min_tuples": 2, "unknown": "skip"}))
+    assert engine.lookback() is None
+    assert "of at least 3m with at least 2 tuples that all satisfy `v > 0`" in engine.explain()
+    assert "unknown is left out" in engine.explain()

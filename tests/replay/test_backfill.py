@@ -1,0 +1,99 @@
+"""Days, backfilled in any way, come to one continuous replay. Driven in this process: hundreds of runs, real Delta tables."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+
+import pytest
+
+from engines import build
+from replay import log_writer
+from replay.backfill import backfill
+from replay.lake import Lake
+from replay.log import Log
+from replay.publish import published_days
+from replay.span import all_days
+from tests.replay.harness import CLOCKS, SPECS, assert_published, in_process, stream, with_clock
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.backfill.execute", in_process)
+
+
+def settings(rng: random.Random) -> dict[str, int]:
+    return {"batch_tuples": rng.choice([40, 1000]), "buckets": rng.choice([1, 2, 5]), "tasks": rng.choice([1, 3])}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("seed", range(2))
+def test_days_in_any_order_some_twice_equal_one_replay(lake: Lake, name: str, clock: str, seed: int) -> None:
+    #   day   1     2     3     4     5     6          runs, for example: 4, 2..3, 6, 1, 5, 2, 3..4
+    #   log  |-x-xx|x---x|-----|xx-x-|-x-x-|x-xx-|
+    rng = random.Random(seed)
+    spec = with_clock(SPECS[name], clock)
+    table = stream(seed, behind_us=build(spec).clock("s").behind_us)
+    log = log_writer.append(lake, "s", table, file_rows=rng.choice([3, 25, 1000]))
+    days = all_days({"s": log})
+    ranges = [(day, day) for day in days] + [tuple(sorted(rng.sample(days, 2))) for _ in range(min(3, len(days) - 1)) if len(days) > 1]
+    rng.shuffle(ranges)
+    for first, last in ranges:
+        wanted = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
+        backfill(None, lake, spec, ["s"], wanted, again=True, **settings(rng))  # type: ignore[arg-type]
+    assert_published(lake, f"{spec['technique']}__s", spec, table)
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_log_that_grows_is_replayed_where_it_must_be_and_nowhere_else(lake: Lake, name: str, clock: str, seed: int) -> None:
+    rng = random.Random(seed)
+    spec = with_clock(SPECS[name], clock)
+    table = stream(seed + 100, behind_us=build(spec).clock("s").behind_us)
+    cuts = sorted(rng.sample(range(1, table.num_rows), 3))
+    for begin, end in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
+        before = published_days(lake, f"{spec['technique']}__s")
+        log_writer.append(lake, "s", table.slice(begin, end - begin), file_rows=rng.choice([3, 25, 1000]))
+        done = backfill(None, lake, spec, ["s"], one_by_one=rng.random() < 0.3, **settings(rng))  # type: ignore[arg-type]
+        again = {day for one in done for day in one.publication.days["day"].to_pylist()}
+        assert again.isdisjoint(day for day, record in before.items() if record["sealed"])
+        assert again >= {day for day, record in before.items() if not record["sealed"]}
+        assert_published(lake, f"{spec['technique']}__s", spec, table.slice(0, end))
+        assert backfill(None, lake, spec, ["s"]) == []  # type: ignore[arg-type]
+
+
+def test_a_day_begins_where_it_can(lake: Lake) -> None:
+    spec = with_clock(SPECS["frames"], "an hour")
+    log_writer.append(lake, "s", stream(1, tuples=600, behind_us=build(spec).clock("s").behind_us), file_rows=20)
+    days = all_days({"s": Log.open(lake, lake.address("streams", "s"))})
+    third = backfill(None, lake, spec, ["s"], [days[2]])[0]  # type: ignore[arg-type]
+    assert third.plan.span.reason == "from the beginning of the log"
+    fourth = backfill(None, lake, spec, ["s"], [days[3]])[0]  # type: ignore[arg-type]
+    assert fourth.plan.span.reason == f"from the state of {days[2]}"
+    assert fourth.plan.span.begin["s"] >= third.plan.span.end["s"] - 20
+    # The third day's run passed the second: its state serves the third day again.
+    again = backfill(None, lake, spec, ["s"], [days[2]], again=True)[0]  # type: ignore[arg-type]
+    assert again.plan.span.reason == f"from the state of {days[1]}"
+    windows = backfill(None, lake, with_clock(SPECS["short windows"], "an hour"), ["s"], [days[4]])[0]  # type: ignore[arg-type]
+    assert windows.plan.span.reason == "from the lookback before the first day"
+    assert windows.plan.span.begin["s"] > 0
+
+
+def test_another_specification_replaces_what_was_published(lake: Lake) -> None:
+    table = stream(5)
+    log_writer.append(lake, "s", table, file_rows=50)
+    first, second = SPECS["short windows"], SPECS["windows of days"]
+    backfill(None, lake, first, ["s"])  # type: ignore[arg-type]
+    days = all_days({"s": Log.open(lake, lake.address("streams", "s"))})
+    backfill(None, lake, second, ["s"], days[:2])  # type: ignore[arg-type]
+    assert {record["fingerprint"] for record in published_days(lake, "slicing__s").values()} == {build(second).spec.fingerprint()}
+    backfill(None, lake, second, ["s"])  # type: ignore[arg-type]
+    assert_published(lake, "slicing__s", second, table)
+
+
+def test_days_that_the_log_does_not_have_are_refused(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(5), file_rows=50)
+    with pytest.raises(ValueError, match=r"days: 2023-12-01 to 2023-12-01 given; allowed are days from 2024-01-01 to 2024-01-0\d\."):
+        backfill(None, lake, SPECS["frames"], ["s"], [date(2023, 12, 1)])  # type: ignore[arg-type]
