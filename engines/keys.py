@@ -122,7 +122,8 @@ def _integers(array: pa.Array) -> NDArray[Any] | None:
         array = array.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     else:
         return None
-    return array.to_numpy()
+    integers: NDArray[Any] = array.to_numpy()
+    return integers
 
 
 @numba.njit(cache=True, nogil=True)

@@ -82,7 +82,7 @@ class Replayed:
     def metrics(self) -> pa.Table:
         """A row per batch."""
         table = self.plan.lake.table(metrics_address(self.plan.lake))
-        rows: pa.Table = table.to_pyarrow_table(partitions=[("run", "=", self.plan.run)]) if table else pa.table({})
+        rows: pa.Table = table.to_pyarrow_table(filters=[("run", "=", self.plan.run)]) if table else pa.table({})
         return rows.sort_by("batch")
 
 
@@ -240,7 +240,7 @@ class _Watch:
     def _count(self) -> tuple[int, int, int, int, datetime | None]:
         table = self._plan.lake.table(metrics_address(self._plan.lake))
         columns = ["batch", "tuples", "late", "results", "watermark"]
-        rows = table.to_pyarrow_table(partitions=[("run", "=", self._plan.run)], columns=columns).sort_by("batch") if table else None
+        rows = table.to_pyarrow_table(filters=[("run", "=", self._plan.run)], columns=columns).sort_by("batch") if table else None
         if rows is None or not rows.num_rows:
             return 0, 0, 0, -1, None
         sums = (sum(rows[name].to_pylist()) for name in ("tuples", "late", "results"))

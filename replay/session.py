@@ -11,15 +11,13 @@ import os
 import sys
 from collections.abc import Mapping
 
+from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 from replay.sink import OutputSink
 from replay.source import LogSource
 
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-
 _SETTINGS = {
-    "spark.jars.packages": DELTA_PACKAGE,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Fifty partitions for the snapshot of a small Delta log make every commit take seconds.
@@ -50,7 +48,7 @@ def session(master: str = "local[*]", *, name: str = "reprise", settings: Mappin
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in {**_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = configure_spark_with_delta_pip(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(LogSource)
     spark.dataSource.register(OutputSink)

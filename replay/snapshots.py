@@ -24,7 +24,7 @@ def read_snapshot(lake: Lake, address: str, version: int, day_end: int, engine: 
     table = lake.table(address, version)
     if table is None:
         raise LakeError(f"state {address}: there is none; replay from the beginning.")
-    rows = table.to_pyarrow_table(partitions=[("day", "=", day_of(day_end - 1).isoformat())])
+    rows = table.to_pyarrow_table(filters=[("day", "=", day_of(day_end - 1))])
     for name, payload in zip(rows["table"].to_pylist(), rows["payload"].to_pylist(), strict=True):
         state = State(operator.tables)
         state.load(name, payload, fingerprint=engine.spec.fingerprint(), version=engine.version)

@@ -43,7 +43,8 @@ def _leaves(columns: tuple[str, ...]) -> st.SearchStrategy[Predicate]:
     of_numbers = _comparisons(_numbers(numeric)) | _comparisons(st.sampled_from(numeric).map(_column)) | _chains(numeric)
     nulls = st.sampled_from(columns).map(_is_null)
     texts = _texts() if "s" in columns else st.nothing()
-    truths = st.sampled_from([_truth("ok", True), _truth("ok", False)]) if "ok" in columns else st.nothing()
+    bare: Predicate = ("ok", lambda row: row["ok"])
+    truths = st.sampled_from([bare, _truth("ok", True), _truth("ok", False)]) if "ok" in columns else st.nothing()
     return of_numbers | of_numbers | of_numbers | nulls | texts | truths
 
 

@@ -16,7 +16,7 @@ _TEMPORAL = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time, pa.types
 
 def is_number(type_: pa.DataType) -> bool:
     """Whether values can be added: integers that fit int64, and floats."""
-    return (pa.types.is_integer(type_) and type_ != pa.uint64()) or pa.types.is_floating(type_)
+    return bool((pa.types.is_integer(type_) and type_ != pa.uint64()) or pa.types.is_floating(type_))
 
 
 def is_ordered(type_: pa.DataType) -> bool:

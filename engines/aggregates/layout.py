@@ -62,23 +62,24 @@ class Layout:
 
     def reduce(self, partials: Sequence[Array], lo: Array, hi: Array) -> list[Array]:
         """One partial for each range of rows `lo[r]` to `hi[r] - 1`; ranges may overlap, an empty one gives the neutral partial."""
-        rows, lo, hi = len(partials[0]), fixed(lo, np.int64), fixed(hi, np.int64)
+        rows = len(partials[0])
         if (hi - lo).sum() <= _BLOCK * (rows + len(lo)):
             return self._reduce(partials, lo, hi)
-        # Whole blocks are reduced once and shared by all ranges, block by block in turn: a tree of partials
-        # (FlatFAT with a wider base), so that a range costs its logarithm and not its length.
+        # Whole blocks are reduced once and shared by all ranges, and blocks of blocks in turn: a tree of partials (FlatFAT
+        # with a wider base), so that a range costs its logarithm and not its length.
         starts = np.arange(0, rows, _BLOCK)
-        blocks = self._reduce(partials, fixed(starts), fixed(np.minimum(starts + _BLOCK, rows)))
+        blocks = self._reduce(partials, starts, np.minimum(starts + _BLOCK, rows))
         first = -(-lo // _BLOCK)
         last = np.maximum(first, hi // _BLOCK)
-        head = np.minimum(hi, first * _BLOCK)
-        pieces = self._reduce(partials, fixed(lo), fixed(head)), self.reduce(blocks, first, last), self._reduce(partials, fixed(np.maximum(head, last * _BLOCK)), hi)
-        thirds = np.arange(len(lo)) * 3
-        return self._reduce([np.stack(piece, axis=1).ravel() for piece in zip(*pieces, strict=True)], fixed(thirds), fixed(thirds + 3))
+        head = np.minimum(first * _BLOCK, hi)
+        tail = np.maximum(last * _BLOCK, head)
+        pieces = self._reduce(partials, lo, head), self.reduce(blocks, first, last), self._reduce(partials, tail, hi)
+        thirds = 3 * np.arange(len(lo))
+        return self._reduce([np.stack(columns, axis=1).ravel() for columns in zip(*pieces, strict=True)], thirds, thirds + 3)
 
     def lower(self, partials: Sequence[Array]) -> list[pa.Array]:
         """One array per output."""
-        columns = {part: own for part, own in self._split(partials)}
+        columns = dict(self._split(partials))
         lowered = (lower(*(column for part in parts for column in columns[part])) for lower, parts in self._lowers)
         return [restored(values, field.type, nulls) for (values, nulls), field in zip(lowered, self.outputs, strict=True)]
 
@@ -95,6 +96,7 @@ class Layout:
         return [fixed(batch.column(name).to_numpy()) for name in self.fields.names]
 
     def _reduce(self, partials: Sequence[Array], lo: Array, hi: Array) -> list[Array]:
+        lo, hi = fixed(lo, np.int64), fixed(hi, np.int64)
         return [out for part, own in self._split(partials) for out in part.reduce([fixed(column) for column in own], lo, hi)]
 
     def _split(self, partials: Sequence[Array]) -> Iterator[tuple[Part, Sequence[Array]]]:

@@ -140,8 +140,8 @@ class Edge(Part):
     def fields(self) -> list[pa.Field]:
         """Value, ts and arrival."""
         name = "last" if self.last else "first"
-        types = pa.float64() if self.floating else pa.int64(), pa.int64(), pa.int64()
-        return [_field(f"{prefix}:{self.column}", type_) for prefix, type_ in zip((name, f"{name}_ts", f"{name}_arrival"), types, strict=True)]
+        value = _field(f"{name}:{self.column}", pa.float64() if self.floating else pa.int64())
+        return [value, *(_field(f"{name}_{place}:{self.column}", pa.int64()) for place in ("ts", "arrival"))]
 
     def lift(self, n: int, tuples: Tuples) -> list[Array]:
         """First or last per cell."""

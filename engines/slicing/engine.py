@@ -7,12 +7,10 @@ looks inside is known to `Layout` only, where time is cut to `windows.py` only, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engines.aggregates.columns import numbers
 from engines.aggregates.kernels import Array, fixed
@@ -58,15 +56,17 @@ class Engine:
         return Operator(self.spec, schema)
 
 
-@dataclass
 class _Arranged:
-    """What combine knows of the rows of the state, and lower needs."""
+    """What combine learns of the rows of the state, and lower needs."""
 
-    codes: Array
-    """A number for the key of each row; rows are grouped by it, and sorted by start inside."""
-    starts: Array
-    touched: Array
-    """Which rows got tuples since the last lower."""
+    def __init__(self, codes: Array, starts: Array, touched: Array) -> None:
+        self.codes = fixed(codes)
+        """A number for the key of each row; rows are sorted by it, and by start."""
+        self.starts = fixed(starts)
+        self.touched = touched
+        """Which rows got tuples since the last lower."""
+        self.touched_before = fixed(np.concatenate([[0], np.cumsum(touched)]))
+        """How many such rows are before each."""
 
 
 class Operator:
@@ -131,37 +131,34 @@ class Operator:
             touched = np.logical_or.reduceat(touched, first)
             state["slices"] = self._rows(rows.column("key").take(pa.array(order[first])), starts[first], fields)
         state.scratch["slices"] = _Arranged(codes[first], starts[first], touched)
-        _count(state, insertions=sum(pc.sum(batch.column("tuples")).as_py() or 0 for batch in partials), slices_made=len(first) - held.num_rows)
+        inserted = sum(int(numbers(batch.column("tuples")).sum()) for batch in partials)
+        _count(state, insertions=inserted, slices_made=len(first) - held.num_rows)
 
     def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.RecordBatch]:
         """Windows that are due, new ones and those whose slices were touched; forgets slices of final windows."""
         if "slices" not in state.scratch:
             self.combine(state, [])
         arranged: _Arranged = state.scratch.pop("slices")
-        rows = state["slices"]
+        slices = state["slices"]
         found = {shape: self._windows(shape, arranged, state, due) for shape in self._shapes}
-        partials = dict(zip(self._layout.fields.names, self._layout.from_arrow(rows), strict=True))
-        results, counts = self._results.rows(found, rows.column("key"), arranged.codes, partials)
+        partials = dict(zip(self._layout.fields.names, self._layout.from_arrow(slices), strict=True))
+        results, counts = self._results.rows(found, slices.column("key"), arranged.codes, partials)
         _count(state, **counts)
         keep = arranged.starts >= final
-        rest = np.flatnonzero(~keep)
-        keep[rest] = np.logical_or.reduce([shape.needed(arranged.starts[rest], final) for shape in self._shapes])
+        past = np.flatnonzero(~keep)
+        keep[past] = np.logical_or.reduce([shape.needed(arranged.starts[past], final) for shape in self._shapes])
         if not keep.all():
-            state["slices"] = rows.filter(pa.array(keep))
+            state["slices"] = slices.filter(pa.array(keep))
         return {"results": results}
 
     def _windows(self, shape: Shape, arranged: _Arranged, state: State, due: int) -> Found:
-        """The windows of a shape that are due and new or changed."""
-        new, end = shape.first_decided_from(state.due), shape.first_decided_from(due)
-        again = shape.first_decided_from(state.final) if arranged.touched.any() else new
-        touched = np.concatenate([[0], np.cumsum(arranged.touched)])
-        out = np.empty((len(arranged.starts) + 1, 3), np.int64)
-        arguments = fixed(arranged.codes), fixed(arranged.starts), fixed(touched), *shape, again, new, end
-        count = kernels.windows(*arguments, out)
-        if count > len(out):
-            out = np.empty((count, 3), np.int64)
-            kernels.windows(*arguments, out)
-        lo, hi, k = out[:count].T
+        """The windows of a shape that are due, and are new or hold a slice that was touched."""
+        again, new, end = (shape.first_decided_from(instant) for instant in (state.final, state.due, due))
+        room, count = -1, len(arranged.starts)
+        while room < count:
+            out, room = np.empty((count, 3), np.int64), count
+            count = kernels.windows(arranged.codes, arranged.starts, arranged.touched_before, *shape, again, new, end, out)
+        lo, hi, k = np.ascontiguousarray(out[:count].T)
         return Found(lo, hi, shape.offset + k * shape.slide)
 
     def _rows(self, key: pa.Array, start: Array, fields: Sequence[Array]) -> pa.RecordBatch:

@@ -34,18 +34,19 @@ def plan(spec: Spec) -> Plan:
         order = Choice("disorder", f"tuples up to {format_duration(spec.delay + spec.lateness)} behind are accepted")
     else:
         order = Choice("in order", "without delay and lateness no accepted tuple goes back")
+    lazy = "it was asked for" if spec.algorithm == "lazy_slicing" else "slices are merged when a window is due, never per tuple"
     return Plan(
         order=order,
         keep_tuples=Choice("no", "all windows are context free on time and all aggregates commute: slices are enough"),
         splits=Choice("never", "edges of context free windows are known beforehand"),
         removal=Choice("never", "no tuple leaves a slice of a window on time"),
-        store=Choice("lazy", "asked for" if spec.algorithm == "lazy_slicing" else "slices are merged when a window is due, never per tuple"),
+        store=Choice("lazy", lazy),
     )
 
 
 def explain(spec: Spec) -> str:
     """The plan in words, with the queries."""
-    lines = [f"General slicing of {len(spec.queries)} queries over shared slices (algorithm: {spec.algorithm})."]
+    lines = [f"General slicing, queries: {len(spec.queries)}, over shared slices (algorithm: {spec.algorithm})."]
     lines += [f"- {name.replace('_', ' ')}: {choice.value}, as {choice.reason}." for name, choice in plan(spec)._asdict().items()]
     for query in spec.queries:
         window = ", ".join(f"{name} {value}" for name, value in query.window.model_dump(mode="json").items() if name != "kind")

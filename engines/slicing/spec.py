@@ -104,25 +104,33 @@ class Spec(TechniqueSpec):
         return self
 
 
-def _example(window: dict[str, Any], *aggregates: str, **settings: Any) -> dict[str, Any]:
-    asked = [{"kind": "count"}, *({"kind": kind, "column": "v"} for kind in aggregates)]
-    return {"technique": "slicing", "queries": [{"name": "q", "window": window, "aggregates": asked}], **settings}
+def _query(name: str, window: dict[str, Any], *aggregates: str) -> dict[str, Any]:
+    return {"name": name, "window": window, "aggregates": [{"kind": "count"}, *({"kind": kind, "column": "v"} for kind in aggregates)]}
 
 
 EXAMPLES: tuple[dict[str, Any], ...] = (
-    _example({"kind": "tumbling", "length": "10s"}, "sum"),
-    _example({"kind": "sliding", "length": "20s", "slide": "1s"}, "sum", "min", "max", delay="2s"),
-    _example({"kind": "sliding", "length": "10s", "slide": "3s", "offset": "-1s"}, "mean", "first", "last", delay="2s", lateness="5s"),
-    _example({"kind": "sliding", "length": "3s", "slide": "8s"}, "count", delay="10s"),
+    {"technique": "slicing", "queries": [_query("q", {"kind": "tumbling", "length": "10s"}, "sum")]},
+    {
+        "technique": "slicing",
+        "delay": "2s",
+        "queries": [_query("q", {"kind": "sliding", "length": "20s", "slide": "1s"}, "sum", "min", "max")],
+    },
+    {
+        "technique": "slicing",
+        "delay": "2s",
+        "lateness": "5s",
+        "queries": [_query("q", {"kind": "sliding", "length": "10s", "slide": "3s", "offset": "-1s"}, "mean", "first", "last")],
+    },
+    {"technique": "slicing", "delay": "10s", "queries": [_query("gaps", {"kind": "sliding", "length": "3s", "slide": "8s"}, "count")]},
     {
         "technique": "slicing",
         "delay": "1s",
         "lateness": "1m",
         "algorithm": "lazy_slicing",
         "queries": [
-            {"name": "minutes", "window": {"kind": "tumbling", "length": "1m"}, "aggregates": [{"kind": "mean", "column": "v"}, {"kind": "count"}]},
-            {"name": "also", "window": {"kind": "tumbling", "length": "1m"}, "aggregates": [{"kind": "max", "column": "v", "as": "peak"}]},
-            {"name": "days", "window": {"kind": "sliding", "length": "1d", "slide": "7h"}, "aggregates": [{"kind": "sum", "column": "v"}]},
+            _query("minutes", {"kind": "tumbling", "length": "1m"}, "mean"),
+            _query("days", {"kind": "sliding", "length": "1d", "slide": "7h"}, "sum"),
+            {"name": "a", "window": {"kind": "tumbling", "length": "1m"}, "aggregates": [{"kind": "max", "column": "v", "as": "peak"}]},
         ],
     },
 )

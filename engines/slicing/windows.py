@@ -33,7 +33,8 @@ class Shape(NamedTuple):
     def needed(self, starts: Array, instant: int) -> Array:
         """Which slices are in a window that is decided at `instant` or later."""
         end = starts - (starts - self.offset) % self.slide + self.length
-        return (end > starts) & (end > instant)
+        needed: Array = (end > starts) & (end > instant)
+        return needed
 
 
 def shape_of(window: Tumbling | Sliding) -> Shape:
@@ -80,12 +81,12 @@ class Slicing:
         counts = (greatest - self._phases) // self._periods - first + 1
         grid = np.repeat(np.arange(len(counts)), counts)
         k = np.arange(len(grid)) - np.repeat(np.cumsum(counts) - counts, counts) + first[grid]
-        edges = _distinct(k * self._periods[grid] + self._phases[grid])
+        edges: Array = _distinct(k * self._periods[grid] + self._phases[grid])
         return edges[np.searchsorted(edges, least, "right") - 1 :]
 
     def _floor(self, ts: Array) -> Array:
         """The last edge that is not after each tuple."""
-        latest = ts - (ts - self._phases[0]) % self._periods[0]
+        latest: Array = ts - (ts - self._phases[0]) % self._periods[0]
         for period, phase in zip(self._periods[1:], self._phases[1:], strict=True):
             np.maximum(latest, ts - (ts - phase) % period, out=latest)
         return latest
@@ -109,8 +110,9 @@ class Cut:
         self._edges, self._labels = edges, labels
         reach = greatest - int(edges[0]) if len(edges) else 0
         self._shift = max(0, (reach // (2 * len(edges) + 1)).bit_length() - 1)
-        pages = np.arange((reach >> self._shift) + 2) << self._shift
-        self._first = np.searchsorted(edges - edges[:1], pages, "right").astype(np.int32) - np.int32(1)
+        pages = np.arange((reach >> self._shift) + 1) << self._shift
+        # The last edge that is not after the start of each page; one entry more, for the end of the last page.
+        self._first = np.append(np.searchsorted(edges - edges[:1], pages, "right"), len(edges)).astype(np.int32) - np.int32(1)
 
     def place(self, ts: Array, cells: Array, width: int) -> None:
         """Turn the codes in `cells` into cells, `code * width + place of the tuple's slice in starts`; -1 for a tuple in no window."""
@@ -120,4 +122,5 @@ class Cut:
 def _distinct(values: Array) -> Array:
     """Values in order, each once; by a sort that is fast where they are nearly sorted, as time is (np.unique hashes)."""
     ordered = np.sort(values, kind="stable")
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    distinct: Array = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return distinct

@@ -30,7 +30,8 @@ _ISLANDS = """
     FROM (
         SELECT *, sum(changes) OVER (PARTITION BY key ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run
         FROM (
-            SELECT key, ts, v, v > 0 AS holds, CAST((v > 0) <> lag(v > 0) OVER (PARTITION BY key ORDER BY ts) AS int) AS changes
+            SELECT key, ts, v, v > 0 AS holds,
+                coalesce(CAST((v > 0) <> lag(v > 0) OVER (PARTITION BY key ORDER BY ts) AS int), 0) AS changes
             FROM waves
         )
     )

@@ -135,13 +135,12 @@ def techniques(debug: _Debug = False) -> None:
 def bench(context: typer.Context) -> None:
     """Measure speed, side by side with other systems on the same cores."""
     try:
-        command = import_module("orchestration.bench").command
+        command = import_module("orchestration.bench.command").bench
     except ImportError as problem:
         with sentences(debug=False):
             raise Told(f"bench: it cannot be loaded ({problem}); install the project with its extra 'bench'.", FAILED) from None
-    benchmarks = command if isinstance(command, typer.Typer) else typer.Typer(pretty_exceptions_enable=False)
-    if benchmarks is not command:
-        benchmarks.command()(command)
+    benchmarks = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    benchmarks.command()(command)
     benchmarks(context.args, prog_name="reprise bench")
 
 

@@ -126,7 +126,7 @@ def _resumable(plan: Plan) -> Iterator[None]:
 
 
 def _title(plan: Plan, number: int, count: int) -> str:
-    days = f", days {plan.span.days[0]} to {plan.span.days[1]}" if plan.span.days else ""
+    days = f", {' to '.join(dict.fromkeys(plan.span.days))}" if plan.span.days else ""
     of = f" ({number} of {count})" if count > 1 else ""
     return f"run {plan.run}{of}: {plan.spec['technique']} on {', '.join(plan.streams)}{days}, {plan.span.reason}"
 

@@ -30,9 +30,7 @@ class Display:
         self._batch = -1
 
     def __enter__(self) -> Display:
-        """Begin to show."""
-        if self._bar:
-            self._bar.start()
+        """Nothing is shown before the first run begins."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
@@ -49,6 +47,7 @@ class Display:
         self.say(sentence)
         self._batch = -1
         if self._bar:
+            self._bar.start()
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
             self._bar.add_task("", total=None, told="the first batch is on its way")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from orchestration.cli.sentences import FAILED, Told
 
@@ -64,33 +64,42 @@ def _started(master: str, log: IO[str]) -> SparkSession:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let ctrl-C take effect between two looks at a query; a second one takes effect at once.
+    """Let ctrl-C wait until the call to the JVM that is under way has returned; a second one waits no more.
 
-    Python would raise it in the middle of a call to the JVM, which then answers no more, and the query could not be stopped.
+    Raised in the middle of a call it would cost the connection, and with it the means to stop a query. Spark's own handler
+    even calls the JVM from there.
     """
-    from pyspark.sql.streaming.query import StreamingQuery
+    from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
 
-    noted = threading.Event()
-    look = StreamingQuery.awaitTermination
+    send = GatewayClient.send_command
+    calls, held = 0, False
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if noted.is_set():
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal held
+        if held or not calls:
             raise KeyboardInterrupt
-        noted.set()
+        held = True
 
-    def interruptible(query: StreamingQuery, timeout: int | None = None) -> bool | None:
-        ended = look(query, timeout)
-        if noted.is_set() and not ended:
-            raise KeyboardInterrupt
-        return ended
+    def held_send(client: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal calls, held
+        if threading.current_thread() is not threading.main_thread():
+            return send(client, *arguments, **options)
+        calls += 1
+        try:
+            return send(client, *arguments, **options)
+        finally:
+            calls -= 1
+            if held and not calls:
+                held = False
+                raise KeyboardInterrupt
 
-    handler = signal.signal(signal.SIGINT, note)
-    StreamingQuery.awaitTermination = interruptible  # type: ignore[method-assign]
+    before = signal.signal(signal.SIGINT, interrupt)
+    GatewayClient.send_command = held_send
     try:
         yield
     finally:
-        StreamingQuery.awaitTermination = look  # type: ignore[method-assign]
-        signal.signal(signal.SIGINT, handler)
+        GatewayClient.send_command = send
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

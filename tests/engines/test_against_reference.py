@@ -6,16 +6,18 @@ What a result means is told by example in test_worked_examples.py; promises that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import combinations
 from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engines import build
@@ -118,6 +120,41 @@ def test_after_every_batch_the_early_rows_say_what_is_known_by_then(technique: T
             assert_same_rows(by_then, known, technique.identity, what=f"batches 0 to {batch}")
 
     holds()
+
+
+def test_slices_are_cut_at_the_edges_of_all_queries_and_nowhere_else() -> None:
+    @cases("replay")
+    @given(case=slicing_cases(), batch_rows=st.sampled_from([1, 3, 10, ALL]), buckets=st.sampled_from([1, 3]))
+    def holds(case: Case, batch_rows: int, buckets: int) -> None:
+        assume(all(slicing.in_some_window(row, case.spec) for row in case.stream.rows))
+        run = local.run(build(case.spec), case.stream.table, batch_rows=batch_rows, buckets=buckets)
+        counters = [json.loads(counters) for counters in run.metrics["counters"].to_pylist()]
+        made, inserted = (sum(batch.get(name, 0) for batch in counters) for name in ("slices_made", "insertions"))
+        assert made == len(slicing.slices(case.stream.rows, case.spec))
+        assert inserted == len(case.stream.rows) - run.late.num_rows, "one insertion per tuple, whatever the number of windows"
+
+    holds()
+
+
+def test_frames_are_the_maximal_candidates_and_cover_all_of_them() -> None:
+    @cases("replay")
+    @given(case=frames_cases())
+    def holds(case: Case) -> None:
+        frames_found: dict[Any, set[tuple[int, int]]] = {}
+        for row in rows_of(local.run(build(case.spec), case.stream.table).final):
+            frames_found.setdefault(row["key"], set()).add((row["start"], row["end"]))
+        for key in {row.get("key") for row in case.stream.rows}:
+            candidates, found = frames.candidates(case.stream.rows, case.spec, case.predicate, key), frames_found.get(key, set())
+            assert found <= candidates
+            assert found == {one for one in candidates if not any(inside(one, other) for other in candidates - {one})}, "maximal"
+            assert all(any(inside(one, frame) for frame in found) for one in candidates), "covering"
+            assert not any((min(a[0], b[0]), max(a[1], b[1])) in candidates for a, b in combinations(found, 2)), "drained"
+
+    holds()
+
+
+def inside(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return other[0] <= one[0] and one[1] <= other[1]
 
 
 @technique_by_technique

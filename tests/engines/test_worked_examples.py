@@ -21,7 +21,7 @@ from tests.reference.frames import Predicate
 
 SECOND = 1_000_000
 MICROSECOND = 1e-6
-TYPES = {"v": pa.float64(), "n": pa.int64(), "key": pa.string()}
+TYPES = {"v": pa.float64(), "n": pa.int64(), "key": pa.string(), "detector": pa.int64()}
 
 
 def us(seconds: float) -> int:
@@ -357,6 +357,12 @@ def test_frames_of_keys_overlap_and_only_a_tuple_of_the_key_closes_its_frame() -
         ("b@1000000", "b", 1, 1, 3),
         ("b@9000000", "b", 9, 9, None),
     ]
+
+
+def test_the_key_may_be_any_column() -> None:
+    tuples = [(0, 1, 7), (1, 0, 9), (2, 1, 7), (3, 0, 7)]
+    (row,) = worked({**episodes(), "key": "detector"}, "v detector", tuples, where=positive)
+    assert (row["frame_id"], row["key"], row["tuples"]) == ("7@0", 7, 2)
 
 
 LATENESS = {"lateness": "10s"}

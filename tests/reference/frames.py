@@ -34,6 +34,25 @@ def is_value(value: Any) -> bool:
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
+def candidates(rows: Sequence[Row], spec: Spec, where: Predicate, key: Any) -> set[tuple[int, int]]:
+    """Every interval from one tuple of a key to another in which all tuples satisfy the predicate and that reaches the minima.
+
+    Section 3 of the paper, by brute force: frames are the maximal ones among these.
+    """
+    frame = spec["frame"]
+    min_duration, min_tuples = parse_duration(frame.get("min_duration", "0s")), frame.get("min_tuples", 1)
+    tuples = [row for row in accepted(rows, spec) if row.get(spec.get("key", "key")) == key]
+    if frame.get("unknown") == "skip":
+        tuples = [row for row in tuples if where(row) is not None]
+    found = set()
+    for start in {row["ts"] for row in tuples}:
+        for end in {row["ts"] for row in tuples}:
+            inside = [row for row in tuples if start <= row["ts"] <= end]
+            if end - start >= min_duration and len(inside) >= min_tuples and all(where(row) is True for row in inside):
+                found.add((start, end))
+    return found
+
+
 def _frames(tuples: Sequence[Row], key: Any, spec: Spec, where: Predicate) -> Iterator[dict[str, Any]]:
     """The frames of one key: maximal runs of instants whose tuples all satisfy the predicate, if they reach the minima."""
     frame = spec["frame"]
@@ -41,7 +60,7 @@ def _frames(tuples: Sequence[Row], key: Any, spec: Spec, where: Predicate) -> It
     def satisfies(row: Row) -> bool:
         return where(row) is True
 
-    min_duration, min_tuples = parse_duration(frame.get("min_duration") or "0s"), frame.get("min_tuples") or 1
+    min_duration, min_tuples = parse_duration(frame.get("min_duration", "0s")), frame.get("min_tuples", 1)
     if frame.get("unknown") == "skip":
         tuples = [row for row in tuples if where(row) is not None]
     instants = [list(instant) for _, instant in groupby(tuples, key=lambda row: row["ts"])]

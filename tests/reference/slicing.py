@@ -28,6 +28,22 @@ def is_value(value: Any) -> bool:
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
+def slices(rows: Sequence[Row], spec: Spec) -> set[tuple[Any, int]]:
+    """The stretches between neighbouring edges, of any query, that got a tuple: each as its key and where it begins."""
+    grids = [_grid(query["window"]) for query in spec["queries"]]
+    found = set()
+    for row in accepted(rows, spec):
+        starts = [offset + (row["ts"] - offset) // slide * slide for _, slide, offset in grids]
+        ends = [offset + length + (row["ts"] - offset - length) // slide * slide for length, slide, offset in grids]
+        found.add((row.get("key"), max(starts + ends)))
+    return found
+
+
+def in_some_window(row: Row, spec: Spec) -> bool:
+    """Whether any window of any query holds the tuple; between windows that slide further than they are long there are tuples in none."""
+    return any(list(_starts(row["ts"], *_grid(query["window"]))) for query in spec["queries"])
+
+
 def _windows(tuples: Sequence[Row], query: Spec, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     length, slide, offset = _grid(query["window"])
     inside: dict[tuple[Any, int], list[Row]] = {}

@@ -70,9 +70,10 @@ def stream(seed: int, *, tuples: int = 300, days: float = 6, behind_us: int = 0,
     ts = START + (ts * min(1.0, days * DAY / max(ts[-1], 1))).astype(np.int64)
     back = np.where(rng.random(tuples) < 0.3, rng.uniform(0, 1.3, tuples) * max(behind_us, 60_000_000), 0).astype(np.int64)
     names = np.array(["a", "b", "c", "d", "e"])[rng.integers(0, keys, tuples)]
-    walk = np.cumsum(rng.integers(-2, 3, tuples)) / 4
-    values = pa.array(walk, mask=rng.random(tuples) < 0.05)
-    return pa.table({"ts": pa.array(np.where(back > 0, ts - back, ts), TIMESTAMP), "key": pa.array(names, mask=rng.random(tuples) < 0.05), "v": values})
+    levels = rng.integers(-8, 9, tuples)[np.cumsum(rng.random(tuples) < 0.2)] / 4
+    values = pa.array(levels, mask=rng.random(tuples) < 0.05)
+    key = pa.array(names, mask=rng.random(tuples) < 0.05)
+    return pa.table({"ts": pa.array(np.where(back > 0, ts - back, ts), TIMESTAMP), "key": key, "v": values})
 
 
 def published(lake: Lake, name: str, output: str = "results") -> pa.Table:

@@ -1,0 +1,94 @@
+"""A replay on a Spark standalone cluster, a master and two workers, gives the same tables; also if a worker dies on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from replay import log_writer
+from replay.backfill import plan_days
+from replay.lake import Lake
+from replay.runs import PLAN
+from tests.replay.harness import SPECS, assert_published, stream, with_clock
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SPEC = with_clock(SPECS["frames"], "an hour")
+ROOT = Path(__file__).parents[2]
+
+
+class Cluster:
+    """A master and two workers of one core each, on localhost."""
+
+    def __init__(self, folder: Path) -> None:
+        self._spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+        self._folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.master = self._start("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
+        self._until("master.Master", "I have been elected leader")
+        self.workers = [self._worker(n) for n in range(2)]
+        for n in range(2):
+            self._until(f"worker{n}", "Successfully registered with master")
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.master):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def _worker(self, n: int) -> subprocess.Popen[bytes]:
+        address = f"spark://127.0.0.1:{self.port}"
+        options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1500m", "--webui-port", "0", "-d", str(self._folder / f"work{n}")]
+        return self._start("worker.Worker", address, *options, log=f"worker{n}")
+
+    def _start(self, what: str, *arguments: str, log: str | None = None) -> subprocess.Popen[bytes]:
+        out = (self._folder / f"{log or what}.log").open("wb")
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        command = [self._spark_class, f"org.apache.spark.deploy.{what}", *arguments]
+        return subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
+
+    def _until(self, log: str, text: str) -> None:
+        for _ in range(600):
+            if text in (self._folder / f"{log}.log").read_text():
+                return
+            time.sleep(0.2)
+        raise AssertionError((self._folder / f"{log}.log").read_text()[-2000:])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["both workers live", "one worker is killed"])
+def test_a_cluster_gives_the_same_tables(cluster: Cluster, lake: Lake, tmp_path: Path, killed: bool) -> None:
+    table = stream(31, tuples=600, behind_us=3_600_000_000)
+    days = log_writer.append(lake, "s", table, file_rows=20).days()
+    plan = plan_days(lake, SPEC, ["s"], days[0], days[-1], batch_tuples=100)
+    lake.write_json(plan.folder, PLAN, json.loads(plan.to_json()))
+    errors = (tmp_path / "driver.log").open("w+")
+    command = [sys.executable, "-m", "tests.replay.crashing", lake.root, plan.run, f"spark://127.0.0.1:{cluster.port}"]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, start_new_session=True)
+    assert driver.stdout is not None
+    lines = []
+    for line in driver.stdout:
+        lines.append(line.strip())
+        if killed and line.startswith("batch 1"):
+            os.killpg(cluster.workers[0].pid, signal.SIGKILL)
+    driver.wait()
+    assert lines[-1:] == ["done"], errors.seek(0) or errors.read()[-3000:]
+    assert (cluster.workers[0].poll() is not None) == killed
+    assert_published(lake, "frames__s", SPEC, table)

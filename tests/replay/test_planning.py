@@ -1,0 +1,112 @@
+"""Planning reads statistics, never data; and memory follows the batch, never the length of the stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engines.contract import TIMESTAMP
+from replay import log_writer
+from replay.backfill import plan_days
+from replay.lake import Lake
+from replay.log import Log
+from replay.runs import execute, plan_run
+from replay.source import LogReader, Pieces
+from tests.replay.harness import SPECS, START, stream, with_clock
+
+SPEC = with_clock(SPECS["short windows"], "an hour")
+
+
+def test_planning_a_whole_run_needs_no_data_file(lake: Lake) -> None:
+    log = log_writer.append(lake, "s", stream(1), file_rows=10)
+    for path in log.paths:  # what is not there cannot be opened
+        (Path(log.address) / path).unlink()
+    plan = plan_days(lake, SPEC, ["s"], log.days()[1], log.days()[-2], batch_tuples=25)
+    reader = LogReader(plan)
+    offset, planned = reader.initialOffset(), 0
+    while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        tasks = [task for task in reader.partitions(offset, end) if isinstance(task, Pieces)]
+        planned += sum(part.take for task in tasks for part in task.files)
+        offset = end
+    assert planned == plan.span.end["s"] - plan.span.begin["s"] > 100
+
+
+def test_batches_are_whole_files_and_cut_one_only_if_it_is_larger(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1, tuples=100, days=0.5), file_rows=20)
+
+    def ends(**settings: int) -> list[int]:
+        reader = LogReader(plan_run(lake, SPEC, ["s"], **settings))
+        offset, found = reader.initialOffset(), []
+        while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+            found.append(end["read"]["s"])
+            offset = end
+        assert offset["flushed"]
+        return found
+
+    assert ends(batch_tuples=50) == [40, 80, 100, 100]
+    assert ends(batch_tuples=8)[:6] == [8, 16, 20, 28, 36, 40]
+    assert ends(batch_tuples=1000, batch_files=3) == [60, 100, 100]
+
+
+def test_a_log_is_read_at_the_version_it_was_planned_with(lake: Lake) -> None:
+    table = stream(1)
+    log_writer.append(lake, "s", table.slice(0, 200), file_rows=50)
+    plan = plan_run(lake, SPEC, ["s"])
+    log_writer.append(lake, "s", table.slice(200), file_rows=50)
+    assert plan.logs["s"].end == 200
+    assert Log.open(lake, plan.logs["s"].address).end == 300
+    assert Log.open(lake, plan.logs["s"].address).first_changed_since(0) == 200
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_ten_times_the_stream_takes_the_same_memory(spark: SparkSession, lake: Lake) -> None:
+    def tuples(count: int) -> Iterator[pa.Table]:
+        rng = np.random.default_rng(0)
+        for first in range(0, count, 500_000):
+            ts = START + np.arange(first, first + 500_000) * 10_000
+            yield pa.table({"ts": pa.array(ts, TIMESTAMP), "key": rng.integers(0, 50, 500_000), "v": rng.normal(size=500_000)})
+
+    peaks = []
+    for name, count in (("warm", 1_000_000), ("short", 1_000_000), ("long", 10_000_000)):
+        log_writer.append(lake, name, tuples(count), file_rows=250_000)
+        with _peak_bytes() as peak:
+            execute(spark, plan_run(lake, SPEC, [name], batch_tuples=500_000))
+        peaks.append(peak[0])
+    assert peaks[2] <= 1.2 * peaks[1], [f"{peak / 1e6:.0f} MB" for peak in peaks]
+
+
+@contextmanager
+def _peak_bytes() -> Iterator[list[int]]:
+    """The most memory that this process and the Python processes under it have at one time."""
+    peak, stop = [0], threading.Event()
+
+    def watch() -> None:
+        me = psutil.Process()
+        while not stop.is_set():
+            total = 0
+            for process in [me, *me.children(recursive=True)]:
+                try:
+                    if "java" not in process.name():
+                        total += process.memory_info().rss
+                except psutil.Error:
+                    continue
+            peak[0] = max(peak[0], total)
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,175 @@
+"""Replays on a real Spark give what the same tuples give in this process, to the row."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engines import build
+from replay import dataframe, local, log_writer
+from replay.backfill import backfill
+from replay.lake import Lake
+from replay.log import Log
+from replay.placement import labels
+from replay.runs import Replayed, execute, load_plan, plan_run
+from tests.comparing import assert_same_rows, replayed, rows_of
+from tests.replay.harness import SPECS, assert_published, stream, with_clock
+
+pytestmark = pytest.mark.spark
+
+
+def assert_same_run(run: Replayed, spec: Mapping[str, Any], table: pa.Table, *, flush: bool = True) -> None:
+    whole = local.run(build(spec), table, flush=flush)
+    identity = whole.operator.identity["results"]
+    assert_same_rows(run.final(), rows_of(whole.final), identity)
+    assert_same_rows(run.table("late"), rows_of(whole.late), ["arrival"], what="late")
+    metrics = run.metrics()
+    assert sum(metrics["tuples"].to_pylist()) == table.num_rows
+    assert sum(metrics["late"].to_pylist()) == whole.late.num_rows
+
+
+@pytest.mark.parametrize(
+    ("name", "clock", "batch_tuples", "buckets", "file_rows"),
+    [
+        ("short windows", "an hour", 100, 2, 30),
+        ("short windows", "in order", 1000, 5, 300),
+        ("frames", "an hour", 100, 2, 300),
+        ("frames", "more than a day", 1000, 1, 30),
+        ("long frames", "in order", 70, 5, 1000),
+    ],
+)
+def test_spark_gives_what_this_process_gives(
+    spark: SparkSession, lake: Lake, name: str, clock: str, batch_tuples: int, buckets: int, file_rows: int
+) -> None:
+    spec = with_clock(SPECS[name], clock)
+    table = stream(7, behind_us=build(spec).clock("s").behind_us)
+    log_writer.append(lake, "s", table, file_rows=file_rows)
+    run = execute(spark, plan_run(lake, spec, ["s"], batch_tuples=batch_tuples, buckets=buckets))
+    assert_same_run(run, spec, table)
+
+
+def test_early_rows_revised_and_retracted_end_in_the_final_rows(spark: SparkSession, lake: Lake) -> None:
+    spec = {**SPECS["frames"], "lateness": "30h"}
+    table = stream(1, behind_us=30 * 3_600_000_000)
+    log_writer.append(lake, "s", table, file_rows=40)
+    run = execute(spark, plan_run(lake, spec, ["s"], batch_tuples=40))
+    rows = rows_of(run.table())
+    assert any(row["retracted"] for row in rows) and max(row["revision"] for row in rows) > 1
+    identity = run.plan.operator.identity["results"]
+    assert_same_rows(rows_of(run.final()), replayed(rows, identity), identity)
+    assert_same_run(run, spec, table)
+
+
+def test_the_same_log_twice_gives_the_same_bytes_in_order_of_key(spark: SparkSession, lake: Lake) -> None:
+    spec = with_clock(SPECS["short windows"], "an hour")
+    log_writer.append(lake, "s", stream(11), file_rows=60)
+    first, second = (execute(spark, plan_run(lake, spec, ["s"], batch_tuples=120, early=False)).final() for _ in range(2))
+    assert first.equals(second)
+
+
+def test_two_streams_advance_together_and_a_short_one_holds_nothing_up(spark: SparkSession, lake: Lake) -> None:
+    #   east  x--x-x---x-|                 its clock stops: once it is read to its end, the other goes on alone
+    #   west  -x--x---x----x--x---x--x
+    spec = with_clock(SPECS["short windows"], "an hour")
+    east, west = stream(1, tuples=80, days=1), stream(2, tuples=200, days=3)
+    log_writer.append(lake, "east", east, file_rows=30)
+    log_writer.append(lake, "west", west, file_rows=30)
+    run = execute(spark, plan_run(lake, spec, ["east", "west"], batch_tuples=60))
+    named = [t.append_column("stream", pa.array([n] * t.num_rows)) for n, t in (("east", east), ("west", west))]
+    whole = local.run(build(spec), pa.concat_tables(named))
+    columns = [name for name in whole.final.schema.names if not name.startswith(("first", "last"))]  # ties between streams are free
+    assert_same_rows(run.final().select(columns), rows_of(whole.final.select(columns)), whole.operator.identity["results"])
+    late = ["stream", "ts", "v"]
+    assert sorted(map(str, run.table("late").select(late).to_pylist())) == sorted(map(str, whole.late.select(late).to_pylist()))
+    watermarks = run.metrics()["watermark"].to_pylist()
+    assert max(mark for mark in watermarks if mark) > named[0]["ts"].to_pylist()[-1]
+
+
+@pytest.mark.parametrize("name", ["short windows", "frames"])
+def test_a_dataframe_with_arrival_and_clock_gives_the_same(spark: SparkSession, lake: Lake, name: str) -> None:
+    spec = with_clock(SPECS[name], "an hour")
+    table = stream(7, behind_us=3_600_000_000)
+    log = log_writer.append(lake, "s", table, file_rows=70)
+    files = spark.readStream.schema(spark.read.format("delta").load(log.address).schema).option("maxFilesPerTrigger", 1)
+    frame = files.parquet(_in_order_of_arrival(log)).drop("day")
+    dataframe.start(frame, spec, lake, run="frame", available_now=True).awaitTermination()
+    run = Replayed(load_plan(lake, "frame"), None)  # type: ignore[arg-type]
+    whole = local.run(build(spec), table, flush=False)
+    identity = whole.operator.identity["results"]
+    final = [row for row in replayed(rows_of(run.table()), identity) if row["decided"] is not None and row["decided"] < whole.reached]
+    assert_same_rows(final, rows_of(whole.final), identity)
+    assert_same_rows(run.table("late").drop_columns(["day"] if "day" in run.table("late").schema.names else []), rows_of(whole.late), ["arrival"])
+
+
+def test_a_dataframe_without_a_clock_says_so_and_is_judged_by_batches(spark: SparkSession, lake: Lake) -> None:
+    spec = with_clock(SPECS["short windows"], "an hour")
+    table = stream(7, behind_us=3_600_000_000)
+    log = log_writer.append(lake, "s", table, file_rows=1000)
+    frame = spark.readStream.format("delta").load(log.address).select("ts", "key", "v")
+    with pytest.warns(UserWarning, match="a micro-batch is the unit of arrival"):
+        query = dataframe.start(frame, spec, lake, run="frame", available_now=True)
+    query.awaitTermination()
+    run = Replayed(load_plan(lake, "frame"), None)  # type: ignore[arg-type]
+    # Everything came in one batch: nothing was known before it, so nothing is late.
+    assert run.table("late").num_rows == 0
+    assert sum(run.metrics()["tuples"].to_pylist()) == table.num_rows
+    expected = local.run(build({**spec, "delay": "100d"}), table)
+    counted = {(r["query"], r["key"], r["measure_end"]): r["tuples"] for r in rows_of(expected.final)}
+    found = rows_of(run.table())
+    assert found and all(counted[r["query"], r["key"], r["measure_end"]] == r["tuples"] for r in found)
+
+
+def test_published_days_and_every_other_table_can_be_read_by_polars_and_spark(spark: SparkSession, lake: Lake) -> None:
+    spec = with_clock(SPECS["frames"], "an hour")
+    table = stream(7, behind_us=3_600_000_000)
+    log = log_writer.append(lake, "s", table, file_rows=70)
+    days = log.days()
+    for wanted in ([days[2]], days[:2], None):
+        backfill(spark, lake, spec, ["s"], wanted, batch_tuples=150)
+    assert_published(lake, "frames__s", spec, table)
+    tables = ["streams/s", "metrics", *(f"results/frames__s{o}" for o in ("", "__late", "__state", "__days"))]
+    tables += [f"runs/{backfilled}/{o}" for backfilled in _runs(lake) for o in ("results", "late", "state")]
+    for name in tables:
+        by_polars = pl.read_delta(lake.inside(name))
+        by_spark = spark.read.format("delta").load(lake.inside(name))
+        assert by_polars.height == by_spark.count(), name
+        assert set(by_polars.columns) == set(by_spark.columns), name
+
+
+def test_a_replay_at_a_given_speed_takes_its_time_and_gives_the_same(spark: SparkSession, lake: Lake) -> None:
+    spec = with_clock(SPECS["short windows"], "an hour")
+    table = stream(7, days=2)
+    log_writer.append(lake, "s", table, file_rows=1000)
+    run = execute(spark, plan_run(lake, spec, ["s"], speed=2 * 86_400 / 3))
+    assert len(run.metrics()) > 2
+    assert_same_run(run, spec, table)
+
+
+def test_each_bucket_has_a_partition_of_its_own(spark: SparkSession) -> None:
+    for count in (1, 2, 5, 16):
+        rows = spark.createDataFrame([(label,) for label in labels(count)], "bucket int")
+        places = rows.selectExpr(f"pmod(hash(bucket), {count}) AS place").collect()
+        assert [row["place"] for row in places] == list(range(count))
+
+
+def _in_order_of_arrival(log: Log) -> str:
+    """A folder with the log's files, whose modification times are in order of arrival, as Spark's file source wants them."""
+    folder = Path(log.address).parent / "files"
+    folder.mkdir()
+    for n, path in enumerate(log.paths):
+        target = folder / f"{n:05d}.parquet"
+        shutil.copy(Path(log.address) / path, target)
+        os.utime(target, (1_700_000_000 + n, 1_700_000_000 + n))
+    return str(folder)
+
+
+def _runs(lake: Lake) -> list[str]:
+    return [folder.name for folder in (Path(lake.root) / "runs").iterdir()]
