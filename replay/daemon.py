@@ -5,11 +5,11 @@ Named by `spark.python.daemon.module`. Nothing but imports belongs here: whateve
 
 from __future__ import annotations
 
-import numba  # noqa: F401
-import pandas as pd  # noqa: F401
-import pyarrow.compute  # noqa: F401
-import pyarrow.parquet  # noqa: F401
 from pyspark.daemon import manager
+
+import replay.processor  # noqa: F401
+import replay.sink  # noqa: F401
+import replay.source  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -20,7 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from engines.contract import NOWHERE, TIMESTAMP
 from engines.state import pack
-from replay.envelope import DDL, LATE, METRICS, PARTIALS, TUPLES, Envelope, split, to_batch
+from replay.envelope import DDL, LATE, METRICS, PARTIALS, TUPLES, Envelope, to_batch
+from replay.hashing import split
 from replay.lake import Lake
 from replay.lifting import late_schema
 from replay.log import normalised

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-
-from replay.hashing import buckets
 
 # What an envelope on its way to a bucket may hold.
 PARTIALS = "partials"
@@ -56,16 +53,3 @@ def to_batch(envelopes: Sequence[Envelope]) -> pa.RecordBatch:
     """Envelopes as rows."""
     columns = zip(*envelopes, strict=True) if envelopes else ([] for _ in SCHEMA)
     return pa.record_batch([pa.array(list(column), field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
-
-
-def split(rows: pa.RecordBatch, count: int) -> list[tuple[int, pa.RecordBatch]]:
-    """Rows by the bucket of their key, in their order; buckets without rows are left out."""
-    if rows.num_rows == 0:
-        return []
-    if count == 1:
-        return [(0, rows)]
-    of_row = buckets(rows["key"], count)
-    order = np.argsort(of_row, kind="stable")
-    ends = np.searchsorted(of_row[order], np.arange(count + 1))
-    moved = rows.take(pa.array(order))
-    return [(b, moved.slice(ends[b], ends[b + 1] - ends[b])) for b in range(count) if ends[b + 1] > ends[b]]

@@ -27,6 +27,19 @@ def buckets(keys: pa.Array, count: int) -> NDArray[np.int64]:
     return (_hash(keys) % np.uint64(count)).astype(np.int64)
 
 
+def split(rows: pa.RecordBatch, count: int) -> list[tuple[int, pa.RecordBatch]]:
+    """Rows by the bucket of their key, in their order; buckets without rows are left out."""
+    if rows.num_rows == 0:
+        return []
+    if count == 1:
+        return [(0, rows)]
+    of_row = buckets(rows["key"], count)
+    order = np.argsort(of_row, kind="stable")
+    ends = np.searchsorted(of_row[order], np.arange(count + 1))
+    moved = rows.take(pa.array(order))
+    return [(b, moved.slice(ends[b], ends[b + 1] - ends[b])) for b in range(count) if ends[b + 1] > ends[b]]
+
+
 def _hash(keys: pa.Array) -> NDArray[np.uint64]:
     kind = keys.type
     if pa.types.is_null(kind):

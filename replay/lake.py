@@ -57,6 +57,15 @@ class Lake:
                     )
         return "/".join([self.root.rstrip("/"), *names])
 
+    def output(self, run: str, output: str) -> str:
+        """Where a run keeps one of its outputs."""
+        return self.address("runs", run, output)
+
+    @property
+    def metrics(self) -> str:
+        """Where the metrics of all runs are kept."""
+        return self.address("metrics")
+
     def inside(self, path: str) -> str:
         """The address of a path given by a person: relative to the lake, or absolute and inside it."""
         base = self.root.rstrip("/") + "/"

@@ -21,12 +21,11 @@ from replay.lifting import judge, late_schema, with_watermark
 from replay.log import Log, day_end, day_of, day_start
 from replay.plan import Plan
 from replay.reading import conform, file_slices
-from replay.sink import output_address
 
 
 def late_of_days(plan: Plan, first: date, last: date) -> Iterator[tuple[date, pa.Table]]:
     """The late tuples of each day of the clock, in order of arrival."""
-    table = plan.lake.table(output_address(plan, LATE))
+    table = plan.lake.table(plan.output(LATE))
     found = [table.to_pyarrow_table()] if table is not None else []
     for name, log in plan.logs.items():
         gap_end = min(max(plan.span.begin[name], log_start(log, first)), log_start(log, last, after=True))

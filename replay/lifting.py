@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from engines.contract import BEGINNING, NOWHERE, TIMESTAMP, Clock, Interval, Operator
 from engines.state import pack
-from replay.envelope import LATE, METRICS, PARTIALS, Envelope, split
+from replay.envelope import LATE, METRICS, PARTIALS, Envelope
+from replay.hashing import split
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,10 @@ class Plan:
         """Where the run writes."""
         return self.lake.address("runs", self.run)
 
+    def output(self, output: str) -> str:
+        """Where the run keeps one of its outputs."""
+        return self.lake.output(self.run, output)
+
     def to_json(self) -> str:
         """This plan as a document."""
         document = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -24,8 +24,8 @@ from replay.finals import order
 from replay.lake import Lake
 from replay.late import late_of_days
 from replay.log import day_end, day_of, day_start
+from replay.outputs import output_schemas
 from replay.plan import Plan
-from replay.sink import output_address, output_schemas
 from replay.snapshots import SNAPSHOT
 from replay.span import all_days
 
@@ -99,7 +99,7 @@ def _prepare(plan: Plan, output: str, schema: pa.Schema) -> None:
 
 def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tuple[date, pa.Table]]:
     """The rows of each day, in order of identity: at no time more than one day in memory."""
-    table = plan.lake.table(output_address(plan, output))
+    table = plan.lake.table(plan.output(output))
     if table is None:
         return
     data, days, decided = table.to_pyarrow_dataset(), all_days(plan.logs), pc.field("decided")
@@ -118,7 +118,7 @@ def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tu
 
 def _states(plan: Plan) -> Iterator[tuple[date, pa.Table]]:
     """The states that the run left on its way."""
-    table = plan.lake.table(output_address(plan, STATE))
+    table = plan.lake.table(plan.output(STATE))
     rows = table.to_pyarrow_table() if table is not None else SNAPSHOT.empty_table()
     rows = rows.append_column("fingerprint", pa.array([plan.engine.spec.fingerprint()] * rows.num_rows, pa.string()))
     rows = rows.append_column("log_versions", pa.array([_versions(plan)] * rows.num_rows, pa.string()))

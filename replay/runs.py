@@ -11,10 +11,11 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+from pyarrow.fs import FileSelector
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,9 +26,9 @@ from replay.envelope import OUT_DDL
 from replay.finals import final_rows
 from replay.lake import Lake, LakeError
 from replay.log import Log
+from replay.outputs import create_tables
 from replay.plan import Plan
 from replay.processor import Processor
-from replay.sink import create_tables, metrics_address, output_address
 from replay.span import Span, whole
 
 PLAN, STATUS = "plan.json", "status.json"
@@ -49,16 +50,19 @@ class Progress:
     results: int
     watermark: datetime | None
     seconds: float
+    """Since this process took the run up."""
+    before: int = 0
+    """Tuples that were done by then."""
 
     @property
     def tuples_per_second(self) -> float:
-        """Tuples read per second since this process took the run up."""
-        return self.tuples / self.seconds if self.seconds > 0 else 0.0
+        """Tuples read per second."""
+        return (self.tuples - self.before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """At this speed."""
-        return (self.total - self.tuples) / self.tuples_per_second if self.tuples else None
+        return (self.total - self.tuples) / self.tuples_per_second if self.tuples_per_second else None
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Replayed:
 
     def table(self, output: str = "results") -> pa.Table:
         """All rows of an output, early ones too."""
-        table = self.plan.lake.table(output_address(self.plan, output))
+        table = self.plan.lake.table(self.plan.output(output))
         if table is None:
             raise LakeError(f"run {self.plan.run}: it has no output '{output}'.")
         return table.to_pyarrow_table()
@@ -81,7 +85,7 @@ class Replayed:
 
     def metrics(self) -> pa.Table:
         """A row per batch."""
-        table = self.plan.lake.table(metrics_address(self.plan.lake))
+        table = self.plan.lake.table(self.plan.lake.metrics)
         rows: pa.Table = table.to_pyarrow_table(filters=[("run", "=", self.plan.run)]) if table else pa.table({})
         return rows.sort_by("batch")
 
@@ -193,8 +197,8 @@ def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: 
     # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.buckets))
     released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), OUT_DDL, "append", "none")
-    writer = released.writeStream.format("reprise_outputs").option("plan", plan.to_json()).trigger(**trigger)
-    return writer.option("checkpointLocation", f"{plan.folder}/checkpoint").queryName(plan.run).start()
+    writer = released.writeStream.format("reprise_outputs").option("lake", json.dumps(plan.lake.to_json())).option("run", plan.run)
+    return writer.trigger(**trigger).option("checkpointLocation", f"{plan.folder}/checkpoint").queryName(plan.run).start()
 
 
 def _cause(problem: Exception) -> str:
@@ -204,16 +208,29 @@ def _cause(problem: Exception) -> str:
     return (told[-1] if told else lines[0])[:500]
 
 
+def remove_old(lake: Lake, older_than: timedelta) -> list[str]:
+    """Remove the folders of runs that ended longer ago than this; what they published stays. Returns their names."""
+    files = lake.files(lake.root)
+    folders = files.get_file_info(FileSelector("runs", allow_not_found=True))
+    gone = []
+    for folder in folders:
+        status = lake.read_json(lake.address("runs", folder.base_name), STATUS)
+        if status and status["status"] != "running" and datetime.now(UTC) - datetime.fromisoformat(status["at"]) > older_than:
+            files.delete_dir(f"runs/{folder.base_name}")
+            gone.append(folder.base_name)
+    return gone
+
+
 class _Watch:
-    """Looks at a query and at the metrics its batches leave."""
+    """Adds up the metrics that batches leave, each read once."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._begun = time.monotonic()
         self._total = sum(plan.span.end[name] - plan.span.begin[name] for name in plan.streams)
+        self._reached = Progress(-1, 0, self._total, 0, 0, None, 0.0, 0)
         self._seen = -1
-        self._last = Progress(-1, 0, self._total, 0, 0, None, 0.0)
-        self._rows_before = self._count()[0]
+        self._read()
+        self._before, self._begun = self._reached.tuples, time.monotonic()
 
     def look(self, query: StreamingQuery) -> Progress | None:
         """The progress, if a batch has ended since the last look."""
@@ -225,24 +242,29 @@ class _Watch:
 
     def finish(self) -> Progress:
         """The progress as the metrics tell it."""
-        tuples, late, results, batch, watermark = self._count()
-        return Progress(batch, tuples, self._total, late, results, watermark, time.monotonic() - self._begun)
+        self._read()
+        return replace(self._reached, seconds=time.monotonic() - self._begun, before=self._before)
 
     def ended(self, query: StreamingQuery) -> bool:
         """Whether a paced run has read everything and sent its flush."""
         latest = query.lastProgress
-        if not latest or not latest["sources"][0]["endOffset"]:
+        offset = latest["sources"][0]["endOffset"] if latest else None
+        if not offset:
             return False
-        offset = json.loads(str(latest["sources"][0]["endOffset"]).replace("'", '"').replace("True", "true").replace("False", "false"))
+        offset = json.loads(offset) if isinstance(offset, str) else offset
         read_all = all(offset["read"][name] >= end for name, end in self._plan.span.end.items())
         return bool(read_all and (offset["flushed"] or not self._plan.span.flush))
 
-    def _count(self) -> tuple[int, int, int, int, datetime | None]:
-        table = self._plan.lake.table(metrics_address(self._plan.lake))
-        columns = ["batch", "tuples", "late", "results", "watermark"]
-        rows = table.to_pyarrow_table(filters=[("run", "=", self._plan.run)], columns=columns).sort_by("batch") if table else None
-        if rows is None or not rows.num_rows:
-            return 0, 0, 0, -1, None
-        sums = (sum(rows[name].to_pylist()) for name in ("tuples", "late", "results"))
-        marks = [mark for mark in rows["watermark"].to_pylist() if mark is not None]
-        return (*sums, rows["batch"][-1].as_py(), marks[-1] if marks else None)
+    def _read(self) -> None:
+        table = self._plan.lake.table(self._plan.lake.metrics)
+        if table is None:
+            return
+        known = self._reached
+        new = [("run", "=", self._plan.run), ("batch", ">", known.batch)]
+        rows = table.to_pyarrow_table(filters=new, columns=["batch", "tuples", "late", "results", "watermark"])
+        for row in rows.sort_by("batch").to_pylist():
+            known = replace(
+                known, batch=row["batch"], tuples=known.tuples + row["tuples"], late=known.late + row["late"],
+                results=known.results + row["results"], watermark=row["watermark"] or known.watermark,
+            )  # fmt: skip
+        self._reached = known

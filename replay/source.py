@@ -19,7 +19,8 @@ from pyspark.sql.types import StructType
 
 from engines.contract import FOREVER
 from engines.state import pack
-from replay.envelope import DDL, PARTIALS, STATE, Envelope, split, to_batch
+from replay.envelope import DDL, PARTIALS, STATE, Envelope, to_batch
+from replay.hashing import split
 from replay.lifting import lift_piece
 from replay.placement import labels
 from replay.plan import Plan

@@ -35,7 +35,7 @@ def bench(
 
     from rich.console import Console
 
-    from orchestration.bench.report import table, write_into
+    from orchestration.bench.report import table, title, write_into
     from orchestration.bench.runner import EXPERIMENTS, Bench, Scale, about, run
 
     console = Console(stderr=True)
@@ -56,7 +56,8 @@ def bench(
         folder = str(keep) if keep else stack.enter_context(TemporaryDirectory(prefix="reprise-bench-"))
         start = lambda: stack.enter_context(quiet_session(f"local[{scale.cores}]"))  # noqa: E731 - only if an experiment wants it
         found = run(Bench(Lake(folder), scale, start, console), names)
-    Console().print(table(found))
+    # Whoever reads a pipe wants whole lines, not those of a terminal of 80 characters.
+    Console(width=None if Console().is_terminal else 140).print(title(found), table(found), sep="\n", highlight=False)
     if json:
         json.write_text(json_format.dumps(found, indent=2) + "\n")
     if page:

@@ -5,12 +5,13 @@ It shares no code with the engines, so results that agree with its own, or that 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from orchestration.bench.runner import Bench, WrongResultsError
 from replay.log import Log
@@ -33,16 +34,32 @@ _SLIDING = """
 """
 
 
-def sliding(bench: Bench, log: Log, what: str, *, length_us: int = 20_000_000, slide_us: int = 1_000_000) -> tuple[float, Path]:
-    """Sliding windows over a log's files, written to Parquet: the seconds it took, and the file."""
+@dataclass(frozen=True)
+class Batch:
+    """What DuckDB did."""
+
+    tuples: int
+    seconds: float
+    processor_seconds: float
+    written: Path
+
+    @property
+    def speed(self) -> float:
+        """Tuples per second."""
+        return self.tuples / self.seconds
+
+    def results(self) -> pa.Table:
+        """What it wrote."""
+        return pq.read_table(self.written)
+
+
+def sliding(bench: Bench, log: Log, what: str, *, length_us: int = 20_000_000, slide_us: int = 1_000_000) -> Batch:
+    """Sliding windows over a log's files, written to Parquet."""
     to = bench.folder("duckdb") / "windows.parquet"
     files = [str(Path(log.address) / path) for path in log.paths]
-    query = _SLIDING.format(slide=slide_us, windows=length_us // slide_us, files=files, to=to)
-    with bench.step(f"DuckDB in batch: {what}, {log.end:,} tuples"), duckdb.connect() as connection:
-        connection.execute(f"SET threads = {bench.scale.cores}")
-        begun = time.perf_counter()
-        connection.execute(query)
-        return time.perf_counter() - begun, to
+    with duckdb.connect(config={"threads": bench.scale.cores}) as connection, bench.step(f"DuckDB: {what}, {log.end:,} tuples") as step:
+        connection.execute(_SLIDING.format(slide=slide_us, windows=length_us // slide_us, files=files, to=to))
+    return Batch(log.end, step.seconds, step.processor_seconds, to)
 
 
 def agree(what: str, ours: pa.Table, theirs: pa.Table, *, identity: Sequence[str], exact: Sequence[str], close: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from replay.runs import Progress, Replayed, execute, new_run_id, plan_run
 from replay.span import whole
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SPARKS_OWN = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets", "commitBatch")
@@ -42,6 +43,7 @@ class Timed:
     replayed: Replayed
     tuples: int
     seconds: float
+    processor_seconds: float
     publish_seconds: float
     address: str
     """Where the results are."""
@@ -99,31 +101,27 @@ class Timed:
 
 def published(bench: Bench, spec: Mapping[str, Any], log: Log, what: str) -> Timed:
     """A replay of all days of a log in a single run, and their publication."""
-    name = log.address.rsplit("/", 1)[-1]
-    with bench.step(f"replay and publish: {what}", log.end) as advance:
-        watch = _Watch(bench, advance)
-        begun = time.perf_counter()
-        (done,) = backfill(
-            bench.spark, bench.lake, spec, [name], on_progress=watch, batch_tuples=bench.scale.batch_tuples, publish=new_run_id()
-        )
-        ended = time.perf_counter()
+    spark, name = bench.spark, log.address.rsplit("/", 1)[-1]
+    with bench.step(f"replay and publish: {what}", log.end) as step:
+        watch = _Watch(spark, step.advance)
+        (done,) = backfill(spark, bench.lake, spec, [name], on_progress=watch, batch_tuples=bench.scale.batch_tuples, publish=new_run_id())
+        publish_seconds = time.perf_counter() - watch.last
     replayed = Replayed(done.plan, done.progress)
-    return Timed(replayed, log.end, ended - begun, ended - watch.last, done.publication.address, watch.batches())
+    return Timed(replayed, log.end, step.seconds, step.processor_seconds, publish_seconds, done.publication.address, watch.batches())
 
 
 def replayed(
     bench: Bench, spec: Mapping[str, Any], log: Log, what: str, *, tuples: int | None = None, batch_tuples: int | None = None
 ) -> Timed:
     """A replay of the first tuples of a log into the tables of its run."""
-    name = log.address.rsplit("/", 1)[-1]
+    spark, name = bench.spark, log.address.rsplit("/", 1)[-1]
     span = whole({name: log}, last=min(tuples or log.end, log.end))
     plan = plan_run(bench.lake, spec, [name], early=False, span=span, batch_tuples=batch_tuples or bench.scale.batch_tuples)
-    with bench.step(f"replay: {what}", span.end[name]) as advance:
-        watch = _Watch(bench, advance)
-        begun = time.perf_counter()
-        done = execute(bench.spark, plan, on_progress=watch)
-        ended = time.perf_counter()
-    return Timed(done, span.end[name], ended - begun, 0.0, bench.lake.address("runs", plan.run, "results"), watch.batches())
+    with bench.step(f"replay: {what}", span.end[name]) as step:
+        watch = _Watch(spark, step.advance)
+        done = execute(spark, plan, on_progress=watch)
+    address = bench.lake.address("runs", plan.run, "results")
+    return Timed(done, span.end[name], step.seconds, step.processor_seconds, 0.0, address, watch.batches())
 
 
 def warm(bench: Bench, spec: Mapping[str, Any], stream: Stream) -> Timed:
@@ -136,7 +134,31 @@ def warm_log(bench: Bench, stream: Stream) -> Log:
     return bench.log(stream, max(bench.scale.tuples // 100, 10_000))
 
 
-def typical(runs: Sequence[Timed]) -> Timed:
+class Taken(Protocol):
+    """Something that was timed, of whatever system."""
+
+    @property
+    def tuples(self) -> int:
+        """How many it read."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+
+    @property
+    def processor_seconds(self) -> float:
+        """How much of the processors' time it used."""
+
+
+_Taken = TypeVar("_Taken", bound=Taken)
+
+
+def processor_seconds(**taken: Taken) -> dict[str, float]:
+    """Seconds of the processors per million tuples, by the name of the system."""
+    return {name: each.processor_seconds / each.tuples * 1e6 for name, each in taken.items()}
+
+
+def typical(runs: Sequence[_Taken]) -> _Taken:
     """The run of median time."""
     return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
 
@@ -157,7 +179,7 @@ def sliding_runs(bench: Bench) -> Sequence[Timed]:
 class _Watch:
     """Notes when a run told of its last batch, and holds on to the query that Spark's own numbers are asked of."""
 
-    bench: Bench
+    spark: SparkSession
     advance: Callable[[int], None]
     last: float = 0.0
     tuples: int = 0
@@ -168,7 +190,7 @@ class _Watch:
         self.advance(progress.tuples - self.tuples)
         self.tuples = progress.tuples
         if self.query is None:
-            self.query = next(iter(self.bench.spark.streams.active), None)
+            self.query = next(iter(self.spark.streams.active), None)
 
     def batches(self) -> list[dict[str, Any]]:
         """Spark's progress of each batch."""

@@ -75,9 +75,18 @@ def failure(name: str, about: str, reason: str, seconds: float) -> dict[str, Any
     return {"name": name, "about": about, "seconds": round(seconds, 1), "measures": [], "details": {}, "error": reason}
 
 
+def title(run: Mapping[str, Any]) -> str:
+    """When, where and at what scale a run was made."""
+    machine, scale = run["machine"], run["scale"]
+    return (
+        f"{run['at']}, {machine['processor']}, {scale['cores']} of {machine['cores']} cores: "
+        f"{scale['tuples']:,} tuples, batches of {scale['batch_tuples']:,}, {scale['spark_tuples']:,} for Spark's own."
+    )
+
+
 def table(run: Mapping[str, Any]) -> Table:
     """All measures of a run, for a terminal."""
-    shown = Table("experiment", "measure", Column("value", justify="right"), "target", "met", title=_title(run), title_justify="left")
+    shown = Table("experiment", "measure", Column("value", justify="right"), "target", "met")
     for experiment in run["experiments"]:
         for number, row in enumerate(_rows(experiment)):
             colour = {"yes": "green", "no": "yellow", "error": "red"}.get(row[-1], "")
@@ -88,7 +97,7 @@ def table(run: Mapping[str, Any]) -> Table:
 
 def markdown(run: Mapping[str, Any]) -> str:
     """All measures of a run, for a page."""
-    lines = [_title(run), "", "| experiment | measure | value | target | met |", "|---|---|---:|---|---|"]
+    lines = [title(run), "", "| experiment | measure | value | target | met |", "|---|---|---:|---|---|"]
     for experiment in run["experiments"]:
         lines += [f"| {experiment['name']} | {' | '.join(row)} |" for row in _rows(experiment)]
     return "\n".join(lines) + "\n"
@@ -112,14 +121,6 @@ def _rows(experiment: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
         unit = "" if measure.unit == "x" else f" {measure.unit}"
         rows.append((measure.name, f"{_number(measure.value)}{unit}", measure.target, {True: "yes", False: "no", None: ""}[measure.met]))
     return rows
-
-
-def _title(run: Mapping[str, Any]) -> str:
-    machine, scale = run["machine"], run["scale"]
-    return (
-        f"{run['at']}, {machine['processor']}, {scale['cores']} of {machine['cores']} cores: "
-        f"{scale['tuples']:,} tuples, batches of {scale['batch_tuples']:,}, {scale['spark_tuples']:,} for Spark's own."
-    )
 
 
 def _number(value: float) -> str:

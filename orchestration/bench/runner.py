@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -63,6 +63,17 @@ class Scale:
         return max(min(1_000_000, self.tuples // 20), 1)
 
 
+@dataclass
+class Step:
+    """Something that is going on, and how long it took once it is done."""
+
+    advance: Callable[[int], None]
+    """Moves the bar on, by so many tuples."""
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    """Of this process and all that it has started: other work on the machine disturbs it less than it does the clock."""
+
+
 class Bench:
     """What experiments share."""
 
@@ -82,8 +93,8 @@ class Bench:
 
     def log(self, stream: Stream, tuples: int) -> Log:
         """A stream's log, written when it is first asked for."""
-        with self.step(f"writing {tuples:,} tuples of '{stream.name}'", tuples) as advance:
-            return stream.write(self.lake, tuples, self.scale.file_tuples, advance)
+        with self.step(f"writing {tuples:,} tuples of '{stream.name}'", tuples) as step:
+            return stream.write(self.lake, tuples, self.scale.file_tuples, step.advance)
 
     def folder(self, name: str) -> Path:
         """A new folder beside the lake's tables, for what other systems write."""
@@ -98,14 +109,15 @@ class Bench:
         return self._known[name]
 
     @contextmanager
-    def step(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show what is going on; gives a function that moves the bar on."""
+    def step(self, what: str, total: int | None = None) -> Iterator[Step]:
+        """Show what is going on, and time it."""
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        begun = time.perf_counter()
         with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
             task = bar.add_task(what, total=total)
-            yield lambda done: bar.advance(task, done)
-        self._console.print(f"{time.perf_counter() - begun:8.1f} s  {what}", style="dim", highlight=False)
+            step, used, begun = Step(lambda done: bar.advance(task, done)), _processor_seconds(), time.perf_counter()
+            yield step
+            step.seconds, step.processor_seconds = time.perf_counter() - begun, _processor_seconds() - used
+        self._console.print(f"{step.seconds:8.1f} s  {what}", style="dim", highlight=False)
 
 
 def about(name: str) -> str:
@@ -135,6 +147,16 @@ def _carry_out(bench: Bench, name: str) -> dict[str, Any]:
         reason = next(iter(str(problem).splitlines()), "")
         return failure(name, about(name), f"{type(problem).__name__}: {reason}", time.perf_counter() - begun)
     return document(name, about(name), outcome, time.perf_counter() - begun)
+
+
+def _processor_seconds() -> float:
+    """What this process and all below it have used so far; those that have ended count with whoever started them."""
+    used = 0.0
+    for process in [this := psutil.Process(), *this.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            used += times.user + times.system + times.children_user + times.children_system
+    return used
 
 
 def _machine() -> dict[str, Any]:

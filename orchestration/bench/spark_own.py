@@ -6,7 +6,6 @@ partition per core, Parquet in and out, and batches as large as ours. The same s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +46,7 @@ class Own:
 
     tuples: int
     seconds: float
+    processor_seconds: float
     written: Path
     """The folder of Parquet files that it wrote."""
     state_rows: int = 0
@@ -69,8 +69,7 @@ def sliding(bench: Bench, log: Log, tuples: int, what: str, *, length: str = "20
 
     first = Files.of(bench, log, tuples)
     folder = bench.folder("spark-sliding")
-    with _settings(bench), bench.step(f"Spark's own windows: {what}, {first.tuples:,} tuples"):
-        begun = time.perf_counter()
+    with _settings(bench), bench.step(f"Spark's own windows: {what}, {first.tuples:,} tuples") as step:
         columns = "arrival long, arrived long, clock long, ts timestamp, key {}, v double".format(
             "string" if str(log.schema.field("key").type) == "string" else "int"
         )
@@ -83,10 +82,9 @@ def sliding(bench: Bench, log: Log, tuples: int, what: str, *, length: str = "20
         writer = windows.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint")).outputMode("append")
         query = writer.option("path", str(folder / "results")).trigger(availableNow=True).start()
         query.awaitTermination()
-        seconds = time.perf_counter() - begun
     states: Sequence[Mapping[str, Any]] = [batch["stateOperators"][0] for batch in query.recentProgress]
     return Own(
-        first.tuples, seconds, folder / "results",
+        first.tuples, step.seconds, step.processor_seconds, folder / "results",
         state_rows=max(state["numRowsTotal"] for state in states), state_bytes=max(state["memoryUsedBytes"] for state in states),
     )  # fmt: skip
 
@@ -95,12 +93,10 @@ def islands(bench: Bench, log: Log, tuples: int, what: str, *, min_duration_us: 
     """Frames of `v > 0` by Spark SQL in batch: a run begins where the predicate changes, and its number groups it."""
     first = Files.of(bench, log, tuples)
     folder = bench.folder("spark-islands")
-    with _settings(bench), bench.step(f"Spark SQL's gaps and islands: {what}, {first.tuples:,} tuples"):
-        begun = time.perf_counter()
+    with _settings(bench), bench.step(f"Spark SQL's gaps and islands: {what}, {first.tuples:,} tuples") as step:
         bench.spark.read.parquet(str(first.folder)).createOrReplaceTempView("waves")
         bench.spark.sql(_ISLANDS.format(min_duration_us=int(min_duration_us))).write.parquet(str(folder / "results"))
-        seconds = time.perf_counter() - begun
-    return Own(first.tuples, seconds, folder / "results")
+    return Own(first.tuples, step.seconds, step.processor_seconds, folder / "results")
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ def _phase(ts: NDArray[np.int64], keys: NDArray[np.int32], count: int) -> NDArra
     return phase
 
 
+ORDERED = Stream("ordered")
 DISORDERED = Stream("disordered", delays=Delays(0.2, "uniform", 2_000_000))
 """A fifth of the tuples up to two seconds late: what sliding windows are measured with."""
 TEXT_KEYS = Stream("text_keys", text=True, delays=DISORDERED.delays)

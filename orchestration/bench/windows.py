@@ -35,6 +35,7 @@ def run(bench: Bench) -> Outcome:
             measures.append(Measure(f"speed with {count:,} queries beside one", timed.speed / alone, at_least=target))
         details[f"{count} queries"] = {
             "million_tuples_per_second": timed.speed / 1e6,
+            "processor_seconds_per_million_tuples": timed.processor_seconds / timed.tuples * 1e6,
             "results_per_tuple": rows,
             "results_per_second": timed.replayed.progress.results / timed.seconds,
             "state_bytes": timed.state_bytes,

@@ -21,7 +21,6 @@ from replay.lake import Lake
 from replay.plan import Plan
 from replay.publish import Publication, publish
 from replay.runs import PLAN, Replayed, execute, load_plan, plan_run
-from replay.sink import output_address
 from replay.span import all_days, of_days
 
 Plans = Sequence[Callable[[], Plan]]
@@ -52,7 +51,7 @@ class Done:
             "seconds": round(progress.seconds, 3),
             "tuples_per_second": round(progress.tuples_per_second, 1),
             "watermark": progress.watermark.isoformat() if progress.watermark else None,
-            "outputs": {name: output_address(plan, name) for name in [*plan.operator.outputs, "late"]},
+            "outputs": {name: plan.output(name) for name in [*plan.operator.outputs, "late"]},
             "published": _published(self.publication) if self.publication else None,
         }
 

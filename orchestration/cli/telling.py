@@ -45,9 +45,7 @@ def explained(spec: Mapping[str, Any], streams: Sequence[str], lake: str) -> str
 def known_runs(lake: Lake) -> list[list[str]]:
     """A row per run, the oldest first: its name, status, technique, streams, tuples so far, and since when its status holds."""
     from replay.runs import PLAN, STATUS
-    from replay.sink import metrics_address
-
-    table = lake.table(metrics_address(lake))
+    table = lake.table(lake.metrics)
     tuples = Counter[str]()
     if table is not None:
         read = table.to_pyarrow_table(columns=["run", "tuples"])

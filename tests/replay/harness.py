@@ -20,11 +20,12 @@ from replay import local
 from replay.bucket import Bucket
 from replay.envelope import METRICS, OUT_SCHEMA, Envelope
 from replay.lake import Lake
+from replay.outputs import create_tables
 from replay.placement import labels
 from replay.plan import Plan
 from replay.processor import _frame
 from replay.runs import Progress, Replayed
-from replay.sink import OutputWriter, create_tables
+from replay.sink import OutputWriter
 from replay.source import LogReader
 from tests.comparing import assert_same_rows, rows_of
 
@@ -36,7 +37,7 @@ START = 19_723 * DAY  # 2024-01-01
 def in_process(spark: object, plan: Plan, *, on_progress: object = None) -> Replayed:
     """Carry a plan out as `replay.runs.execute` does."""
     create_tables(plan)
-    reader, writer = LogReader(Plan.from_json(plan.to_json())), OutputWriter(plan)
+    reader, writer = LogReader(Plan.from_json(plan.to_json())), OutputWriter(plan.lake, plan.run)
     stored: dict[int, dict[str, bytes]] = {place: {} for place in labels(plan.buckets)}
     offset, batch, tuples = reader.initialOffset(), 0, 0
     while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
@@ -98,11 +99,13 @@ SPECS: dict[str, dict[str, Any]] = {
             {"kind": k, "column": "v"} for k in ("sum", "count", "min", "max", "first", "last", "mean")]},
         {"name": "days", "window": {"kind": "tumbling", "length": "1d"}, "aggregates": [{"kind": "count"}]}]},
     "windows of days": {"technique": "slicing", "queries": [
-        {"name": "long", "window": {"kind": "sliding", "length": "50h", "slide": "7h", "offset": "90m"}, "aggregates": [{"kind": "sum", "column": "v"}]},
+        {"name": "long", "window": {"kind": "sliding", "length": "50h", "slide": "7h", "offset": "90m"}, "aggregates": [
+            {"kind": "sum", "column": "v"}]},
         {"name": "rare", "window": {"kind": "sliding", "length": "3h", "slide": "31h"}, "aggregates": [{"kind": "last", "column": "v"}]}]},
     "frames": {"technique": "frames", "frame": {"kind": "threshold", "where": "v > 0"}, "aggregates": [
         {"kind": k, "column": "v"} for k in ("sum", "count", "min", "max", "first", "last", "mean")]},
-    "long frames": {"technique": "frames", "frame": {"kind": "threshold", "where": "v > -1 or v is null", "min_duration": "10h", "min_tuples": 3}},
+    "long frames": {"technique": "frames", "frame": {
+        "kind": "threshold", "where": "v > -1 or v is null", "min_duration": "10h", "min_tuples": 3}},
 }  # fmt: skip
 CLOCKS = {"in order": ("0s", "0s"), "an hour": ("20m", "40m"), "more than a day": ("9h", "21h")}
 

@@ -53,7 +53,11 @@ def test_an_ordered_stream_has_none() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [({"fraction": 1.5}, "fraction: 1.5 given; allowed is a share from 0 to 1."), ({"scale_us": -1}, "scale_us: -1 given"), ({"kind": "x"}, "kind: 'x' given")],
+    [
+        ({"fraction": 1.5}, "fraction: 1.5 given; allowed is a share from 0 to 1."),
+        ({"scale_us": -1}, "scale_us: -1 given"),
+        ({"kind": "x"}, "kind: 'x' given"),
+    ],
 )
 def test_impossible_delays_are_refused(wrong: dict[str, object], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):

@@ -67,7 +67,8 @@ def test_days_are_all_from_the_first_clock_to_the_last_silent_ones_too(lake: Lak
     ("made", "sentence"),
     [
         (lambda lake: None, "there is no such log; write or ingest the stream first."),
-        (lambda lake: write_deltalake(lake.address("streams", "s"), pa.table({"a": [1]})), "a Delta table with the description None found; allowed is"),
+        (lambda lake: write_deltalake(lake.address("streams", "s"), pa.table({"a": [1]})),
+         "a Delta table with the description None found; allowed is"),
         (lambda lake: write_deltalake(lake.address("streams", "s"), pa.table({"a": [1]}), description="Reprise log, format 2"),
          "a Delta table with the description 'Reprise log, format 2' found; allowed is 'Reprise log, format 1'."),
         (lambda lake: write_deltalake(lake.address("streams", "s"), pa.table({"arrival": [1]}), description="Reprise log, format 1"),

@@ -106,7 +106,9 @@ def test_a_dataframe_with_arrival_and_clock_gives_the_same(spark: SparkSession, 
     identity = whole.operator.identity["results"]
     final = [row for row in replayed(rows_of(run.table()), identity) if row["decided"] is not None and row["decided"] < whole.reached]
     assert_same_rows(final, rows_of(whole.final), identity)
-    assert_same_rows(run.table("late").drop_columns(["day"] if "day" in run.table("late").schema.names else []), rows_of(whole.late), ["arrival"])
+    assert_same_rows(
+        run.table("late").drop_columns(["day"] if "day" in run.table("late").schema.names else []), rows_of(whole.late), ["arrival"]
+    )
 
 
 def test_a_dataframe_without_a_clock_says_so_and_is_judged_by_batches(spark: SparkSession, lake: Lake) -> None:

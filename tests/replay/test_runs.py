@@ -1,0 +1,63 @@
+"""What belongs to a run and can be told without Spark: its name, its plan, what is kept of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from engines.spec import SpecError
+from replay import log_writer
+from replay.lake import Lake, LakeError
+from replay.plan import Plan
+from replay.runs import Progress, _status, load_plan, plan_run, remove_old
+from tests.replay.harness import SPECS, in_process, stream
+
+
+def test_a_plan_survives_being_written_down(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1), file_rows=50)
+    plan = plan_run(lake, SPECS["frames"], ["s"], batch_tuples=70, speed=60.0)
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_runs_are_removed_some_time_after_they_ended_and_never_while_they_run(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1))
+    for run, status in (("done", "succeeded"), ("stopped", "cancelled"), ("busy", "running")):
+        plan = plan_run(lake, SPECS["frames"], ["s"], run=run)
+        in_process(None, plan)
+        _status(plan, status)
+    assert remove_old(lake, timedelta(hours=1)) == []
+    assert sorted(remove_old(lake, timedelta(0))) == ["done", "stopped"]
+    assert [folder.name for folder in (Path(lake.root) / "runs").iterdir()] == ["busy"]
+
+
+def test_speed_and_time_left_count_what_this_process_did() -> None:
+    progress = Progress(batch=3, tuples=700, total=1000, late=0, results=0, watermark=None, seconds=2.0, before=300)
+    assert progress.tuples_per_second == 200 and progress.seconds_left == 1.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"batch_tuples": 0}, "batch_tuples: 0 given; allowed is a whole number from 1."),
+        ({"buckets": -1}, "buckets: -1 given; allowed is a whole number from 1."),
+        ({"speed": 0.0}, "speed: 0.0 given; allowed is 'max' or a positive number."),
+    ],
+)
+def test_settings_that_no_run_can_have_are_refused(lake: Lake, settings: dict[str, float], sentence: str) -> None:
+    log_writer.append(lake, "s", stream(1))
+    with pytest.raises(SpecError) as refused:
+        plan_run(lake, SPECS["frames"], ["s"], **settings)
+    assert str(refused.value) == sentence
+    assert not (Path(lake.root) / "runs").exists()
+
+
+def test_streams_have_to_be_named_once(lake: Lake) -> None:
+    with pytest.raises(SpecError, match=r"streams: \['s', 's'\] given; allowed are one or several different ones\."):
+        plan_run(lake, SPECS["frames"], ["s", "s"])
+
+
+def test_a_run_that_is_not_there_is_named(lake: Lake) -> None:
+    with pytest.raises(LakeError, match="run nobody: there is none in"):
+        load_plan(lake, "nobody")
