@@ -40,7 +40,7 @@ from tests.comparing import DEPENDS_ON_BATCHES, assert_same_rows, rows_of
 REPRISE = [sys.executable, "-c", "from orchestration.cli import main; main()"]
 MIDNIGHT = 1_704_067_200_000_000
 MINUTE = 60_000_000
-BATCH = 40
+BATCH = 100
 HOURLY: dict[str, Any] = {
     "technique": "slicing",
     "delay": "10m",
@@ -422,7 +422,7 @@ def test_a_run_that_was_stopped_and_then_failed_ends_as_if_nothing_had_happened(
 def listed(lake: Lake) -> str:
     """The status of the only run, as it is listed."""
     result = CliRunner().invoke(app, ["runs", "--lake", lake.root])
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.stderr
     _, row = result.stdout.splitlines()
     assert row.split()[0] == "mine"
     return row.split()[1]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from engines import build
 from engines.contract import FOREVER, NOWHERE, TIMESTAMP, Interval, Operator
 from engines.state import State
+from tests.comparing import rows_of
 
 SECOND = 1_000_000
 VALUES = {"#": 1.0, ".": -1.0, "?": None}
@@ -55,8 +56,8 @@ def lowered(operator: Operator, state: State, due: float, final: float | None = 
     rows = operator.lower(state, int(due_us), int(final_us))["results"]
     assert rows.schema.equals(operator.outputs["results"])
     state.due, state.final = int(due_us), int(final_us)
-    times = {name: [None if us is None else us / SECOND for us in rows[name].cast(pa.int64()).to_pylist()] for name in ("start", "end", "decided")}
-    return [{**row, **{name: times[name][i] for name in times}} for i, row in enumerate(rows.to_pylist())]
+    found = rows_of(pa.Table.from_batches([rows]))
+    return [{**row, **{name: row[name] and row[name] / SECOND for name in ("start", "end", "decided")}} for row in found]
 
 
 def replay(tuples: Sequence[Tuple], *, alone: Interval = NOWHERE, **settings: Any) -> list[dict[str, Any]]:

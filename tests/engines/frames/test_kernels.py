@@ -14,6 +14,7 @@ from engines.contract import BEGINNING, FOREVER
 from engines.frames.kernels import cut, in_time, refined
 
 NONE = np.empty(0, np.int32)
+Tuple = tuple[int, int, int]
 TIMES = st.lists(st.integers(-3, 3) | st.sampled_from([BEGINNING, FOREVER, -(2**63), 2**63 - 1, 10**12, 2**40]), max_size=30)
 
 
@@ -21,9 +22,8 @@ TIMES = st.lists(st.integers(-3, 3) | st.sampled_from([BEGINNING, FOREVER, -(2**
 @given(TIMES, st.randoms(use_true_random=False))
 def test_refining_an_order_sorts_and_keeps_equals_as_they_were(times: list[int], by: Random) -> None:
     values = fixed(np.array(times, np.int64))
-    order = np.arange(len(values), dtype=np.int32)
-    by.shuffle(order)
-    assert refined(order, values).tolist() == sorted(order.tolist(), key=lambda i: times[i])
+    order = by.sample(range(len(values)), len(values))
+    assert refined(np.array(order, np.int32), values).tolist() == sorted(order, key=lambda i: times[i])
 
 
 def test_refining_handles_spans_of_many_digits() -> None:
@@ -43,8 +43,8 @@ def test_stragglers_are_merged_in_by_time_then_arrival(times: list[int]) -> None
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8), st.sampled_from([-1, 0, 1, 1])), min_size=1, max_size=30),
     st.booleans(), st.integers(-1, 9), st.integers(-1, 9),
 )  # fmt: skip
-def test_pieces_are_instants_joined_to_runs_where_the_batch_is_alone(tuples: list[tuple[int, int, int]], skip: bool, after: int, before: int) -> None:
-    codes, ts, truth = (fixed(np.array(column), dtype) for column, dtype in zip(zip(*tuples, strict=True), (np.int32, np.int64, np.int8), strict=True))
+def test_pieces_are_instants_joined_to_runs_where_they_are_alone(tuples: list[Tuple], skip: bool, after: int, before: int) -> None:
+    codes, ts, truth = (fixed(np.array([row[i] for row in tuples]), dtype) for i, dtype in enumerate((np.int32, np.int64, np.int8)))
     cells, keys, starts, ends, satisfied = cut(in_time(ts), codes, ts, truth, 3, skip, after, before)
 
     covered: list[tuple[int, int, bool, list[int]]] = []

@@ -22,7 +22,10 @@ def spec(window: Mapping[str, Any], *aggregates: str, **settings: Any) -> dict[s
 
 def stream(*tuples: tuple[Any, ...], value: pa.DataType | None = None) -> pa.RecordBatch:
     """Tuples (seconds, v) or (seconds, v, key), in order of arrival."""
-    columns = {"ts": pa.array([round(t[0] * SECOND) for t in tuples], TIMESTAMP), "v": pa.array([t[1] for t in tuples], value or pa.int64())}
+    columns = {
+        "ts": pa.array([round(t[0] * SECOND) for t in tuples], TIMESTAMP),
+        "v": pa.array([t[1] for t in tuples], value or pa.int64()),
+    }
     if tuples and len(tuples[0]) == 3:
         columns["key"] = pa.array([t[2] for t in tuples])
     return pa.record_batch({**columns, "arrival": pa.array(range(len(tuples)), pa.int64())})
