@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from engines.spec import format_duration
@@ -32,6 +32,7 @@ def cases(cost: str) -> settings:
         max_examples=max(1, round(CASES[cost] * (times or 1))),
         derandomize=not times,
         database=None,
+        phases=[Phase.generate, Phase.shrink],
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
@@ -122,10 +123,11 @@ def streams(draw: st.DrawFn, *, unit: int, behind: int, columns: tuple[str, ...]
     return Stream(schema, tuple(rows))
 
 
-def durations(unit: int, least: int, most: int) -> st.SearchStrategy[str]:
+@st.composite
+def durations(draw: st.DrawFn, unit: int, least: int, most: int) -> str:
     """Durations of so many half units, now and then a microsecond more."""
-    more = st.sampled_from([0, 0, 0, 1])
-    return st.builds(lambda halves, us: format_duration(max(least, halves * unit // 2 + us)), st.integers(least, most), more)
+    microseconds = draw(st.integers(least, most)) * unit // 2 + draw(st.sampled_from([0, 0, 0, 1]))
+    return format_duration(max(least, microseconds))
 
 
 @st.composite

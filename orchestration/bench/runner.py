@@ -93,8 +93,13 @@ class Bench:
 
     def log(self, stream: Stream, tuples: int) -> Log:
         """A stream's log, written when it is first asked for."""
-        with self.step(f"writing {tuples:,} tuples of '{stream.name}'", tuples) as step:
-            return stream.write(self.lake, tuples, self.scale.file_tuples, step.advance)
+
+        def written() -> Log:
+            with self.step(f"writing {tuples:,} tuples of '{stream.name}'", tuples) as step:
+                return stream.write(self.lake, tuples, self.scale.file_tuples, step.advance)
+
+        log: Log = self.once(f"{stream.name} {tuples}", written)
+        return log
 
     def folder(self, name: str) -> Path:
         """A new folder beside the lake's tables, for what other systems write."""

@@ -44,7 +44,8 @@ def explained(spec: Mapping[str, Any], streams: Sequence[str], lake: str) -> str
 
 def known_runs(lake: Lake) -> list[list[str]]:
     """A row per run, the oldest first: its name, status, technique, streams, tuples so far, and since when its status holds."""
-    from replay.runs import PLAN, STATUS
+    from replay.runs import PLAN, STATUS  # brings Spark's libraries
+
     table = lake.table(lake.metrics)
     tuples = Counter[str]()
     if table is not None:
@@ -56,17 +57,8 @@ def known_runs(lake: Lake) -> list[list[str]]:
         run = folder.base_name
         plan, status = (lake.read_json(lake.address("runs", run), name) for name in (PLAN, STATUS))
         if plan is not None:
-            state = status or {"status": "planned", "at": ""}
-            rows.append(
-                [
-                    run,
-                    state["status"],
-                    plan["spec"]["technique"],
-                    ", ".join(plan["streams"]),
-                    f"{tuples[run]:,}",
-                    state["at"][:19].replace("T", " "),
-                ]
-            )
+            state, since = (status["status"], status["at"][:19].replace("T", " ")) if status else ("planned", "")
+            rows.append([run, state, plan["spec"]["technique"], ", ".join(plan["streams"]), f"{tuples[run]:,}", since])
     return sorted(rows)
 
 

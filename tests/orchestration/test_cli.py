@@ -375,6 +375,7 @@ def test_days_are_replayed_one_by_one_and_published_until_all_stand(tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # three JVMs, one after the other
 def test_a_run_that_was_stopped_and_then_failed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     append(lake, "roads", stream(), file_rows=50)

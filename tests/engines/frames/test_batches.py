@@ -36,13 +36,18 @@ class Stream:
 
 
 def stream_of(seed: int, length: int) -> Stream:
-    """The clock stands still or goes on a little, so that instants are shared, and lie at the watermarks, again and again."""
-    by, clock, tuples = Random(seed), 0, []  # noqa: S311
+    """The clock stands still or goes on a little, so that instants are shared, and lie at the watermarks, again and again.
+
+    In half of all streams there are keys, too, that begin a frame and then fall silent, most of them for ever.
+    """
+    by, clock = Random(seed), 0  # noqa: S311
+    silent = [f"silent {i}" for i in range(by.choice([0, 20]))]
+    tuples: list[Tuple] = [(0, key, 1.0) for key in silent]
     for _ in range(length):
         clock += by.choice([0, 0, 0, 1, 1, 5])
         # Values that add up exactly in any order.
         value = by.choice([1.0, 2.0, 4.0, 8.0, -1.0, -1.0, None])
-        tuples.append((clock - by.choice([0, 0, 0, 0, 0, 1, 2]), by.choice(["a", "a", "a", None]), value))
+        tuples.append((clock - by.choice([0, 0, 0, 0, 0, 1, 2]), by.choice(["a", "a", "a", None, *silent[:1]]), value))
     return Stream(tuples, by.choice([0, 0, 1, 2, 4]))
 
 

@@ -136,6 +136,18 @@ def test_a_frame_across_a_thousand_batches_is_one_frame_in_one_row_of_state() ->
     assert (row["start"], row["end"], row["tuples"], row["mean_v"], row["last_v"], row["open"]) == (0, 999, 1000, 500.5, 1000.0, True)
 
 
+def test_silent_keys_keep_their_frames_open_until_they_are_heard_of_again() -> None:
+    """Ten keys begin a frame at 0; the fourth, and the one without a name, go on at 5 and end it at 6."""
+    by = operator()
+    state = State(by.tables)
+    names = [*"abcdefghi", None]
+    by.combine(state, [by.lift(batch((0, name, 1.0) for name in names), NOWHERE)])
+    assert lowered(by, state, 1) == []
+    by.combine(state, [by.lift(batch((second * SECOND, name, 5.5 - second) for second in (5, 6) for name in ("d", None)), NOWHERE)])
+    assert [(row["key"], row["start"], row["end"], row["tuples"]) for row in lowered(by, state, 7)] == [(None, 0, 5, 2), ("d", 0, 5, 2)]
+    assert [row["frame_id"] for row in lowered(by, state, FOREVER)] == [f"{name}@0" for name in "abcefghi"]
+
+
 def test_an_instant_whose_tuples_come_in_different_batches_is_one() -> None:
     """The watermark stands at second 2, where more may come:
 
