@@ -74,12 +74,10 @@ class State:
         try:
             rows = unpack(payload)
         except (pa.ArrowException, OSError):
-            raise StateError(f"state table '{table}': {len(payload)} bytes found that are no Arrow stream; replay from the beginning.") from None
+            raise StateError(f"state table '{table}': {len(payload)} bytes found that are no Arrow stream; replay anew.") from None
         stamp = json.loads((rows.schema.metadata or {}).get(_STAMP, b"{}"))
         if stamp.get("version") != version:
-            raise StateError(
-                f"state: layout version {stamp.get('version')} found; this engine reads version {version}. Replay from the start."
-            )
+            raise StateError(f"state: layout version {stamp.get('version')} found; this engine reads version {version}. Replay anew.")
         if stamp.get("fingerprint") != fingerprint:
             raise StateError(
                 f"state: specification {stamp.get('fingerprint')} found; this run has {fingerprint}. "
@@ -88,7 +86,7 @@ class State:
         rows = rows.replace_schema_metadata(None)
         if stamp.get("table") != table or table not in self._schemas or not rows.schema.equals(self._schemas[table]):
             raise StateError(
-                f"state table '{table}': columns {rows.schema.names} found; expected are {list(self._tables)} with the stream's own columns."
+                f"state table '{table}': columns {rows.schema.names} found; expected are {list(self._tables)} with the stream's columns."
             )
         self._tables[table] = rows
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pyspark.daemon import manager
 
 import replay.processor  # noqa: F401
-import replay.sink  # noqa: F401
 import replay.source  # noqa: F401
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Envelopes: what travels between the tasks of a replay instead of rows.
 
-An envelope is one row for one bucket, its payload an Arrow IPC stream. Source, processor and sink exchange envelopes and
+An envelope is one row for one bucket, its payload an Arrow IPC stream. Source and processor exchange envelopes and
 nothing else, so this module must not know what a payload means to a technique.
 """
 
@@ -29,9 +29,6 @@ SCHEMA = pa.schema([
     ("payload", pa.binary()),
 ])  # fmt: skip
 DDL = "bucket int, seq long, upto long, stream string, due long, final long, kind string, payload binary"
-
-OUT_SCHEMA = pa.schema([("output", pa.string()), ("payload", pa.binary())])
-OUT_DDL = "output string, payload binary"
 
 
 class Envelope(NamedTuple):

@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +32,10 @@ class Written:
     size: int
     partition: Mapping[str, str]
     statistics: str
+
+    def to_json(self) -> dict[str, Any]:
+        """What another process needs to commit it."""
+        return asdict(self)
 
     def action(self) -> AddAction:
         """What a commit needs to name it."""

@@ -1,22 +1,21 @@
 """The Spark processor: a bucket whose state lives in Spark's state store.
 
-Only what changed in a batch is written back. Everything that a batch means happens in `bucket.py`; nothing else may
-happen here, or local runs and runs on Spark would drift apart.
+Only what changed in a batch is written back; what it released is written to files, whose names are all that leaves the task.
+Everything that a batch means happens in `bucket.py`, or local runs and runs on Spark would drift apart.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from engines.state import pack
-from replay.bucket import Bucket, Step
-from replay.envelope import METRICS, SCHEMA, Envelope
+from replay.bucket import Bucket
+from replay.envelope import SCHEMA, Envelope
 from replay.plan import Plan
+from replay.sink import write_step
 
 
 class Processor(StatefulProcessor):
@@ -40,7 +39,8 @@ class Processor(StatefulProcessor):
         step = bucket.step(envelope for frame in rows for envelope in _envelopes(frame))
         for name, payload in bucket.dump().items():
             self._tables.updateValue((name,), (payload,))
-        yield _frame(step)
+        # A task that is tried again writes its files again; only those whose names arrive are committed.
+        yield pd.DataFrame({"message": [write_step(plan.lake, plan.run, step)]})
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -49,9 +49,3 @@ class Processor(StatefulProcessor):
 def _envelopes(frame: pd.DataFrame) -> Iterator[Envelope]:
     for row in frame[SCHEMA.names].itertuples(index=False, name=None):
         yield Envelope(*row)
-
-
-def _frame(step: Step) -> pd.DataFrame:
-    """What a step released, as envelopes; the numbers last."""
-    named = [(output, pack(rows)) for output, rows in step.outputs]
-    return pd.DataFrame([*named, (METRICS, json.dumps(step.metrics).encode())], columns=["output", "payload"])

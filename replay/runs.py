@@ -22,13 +22,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from engines import build
 from engines.spec import SpecError
-from replay.envelope import OUT_DDL
 from replay.finals import final_rows
 from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.outputs import create_tables
 from replay.plan import Plan
 from replay.processor import Processor
+from replay.sink import commit_batch
 from replay.span import Span, whole
 
 PLAN, STATUS = "plan.json", "status.json"
@@ -196,9 +196,13 @@ def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: 
     create_tables(plan)
     # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.buckets))
-    released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), OUT_DDL, "append", "none")
-    writer = released.writeStream.format("reprise_outputs").option("lake", json.dumps(plan.lake.to_json())).option("run", plan.run)
-    return writer.trigger(**trigger).option("checkpointLocation", f"{plan.folder}/checkpoint").queryName(plan.run).start()
+    released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), "message string", "append", "none")
+
+    def commit(messages: DataFrame, batch: int) -> None:
+        commit_batch(plan.lake, plan.run, batch, [row["message"] for row in messages.collect()])
+
+    writer = released.writeStream.foreachBatch(commit).option("checkpointLocation", f"{plan.folder}/checkpoint")
+    return writer.trigger(**trigger).queryName(plan.run).start()
 
 
 def _cause(problem: Exception) -> str:

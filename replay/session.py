@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
-from replay.sink import OutputSink
 from replay.source import LogSource
 
 _SETTINGS = {
@@ -35,7 +34,7 @@ _SETTINGS = {
 
 
 def session(master: str = "local[*]", *, name: str = "reprise", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session with the replay's source and sink registered; the one there is, if there is one.
+    """A session with the replay's source registered; the one there is, if there is one.
 
     Args:
         master: where Spark runs.
@@ -51,5 +50,4 @@ def session(master: str = "local[*]", *, name: str = "reprise", settings: Mappin
     spark = configure_spark_with_delta_pip(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(LogSource)
-    spark.dataSource.register(OutputSink)
     return spark

@@ -1,90 +1,49 @@
-"""The Spark sink: envelopes of outputs become Parquet files, and one Delta commit per output and batch.
+"""The sink: what a batch released becomes Parquet files, and one Delta commit per output.
 
-Every commit carries the run and the number of its batch; a batch that is run again after a crash finds its number there
-and is skipped. `results` is committed last. Spark starts a Python process for every commit, so this module imports little.
+Tasks write the files and send their names; the driver commits them. Every commit carries the run and the number of its
+batch, so a batch that is run again after a crash finds its number there and is skipped. `results` is committed last.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
-from engines.state import unpack
-from replay.envelope import METRICS
+from replay.bucket import Step
 from replay.files import Written, write_file
 from replay.lake import Lake
 from replay.metrics import metrics_table
 
 
-@dataclass
-class Files(WriterCommitMessage):
-    """The files that a task wrote, by output, and the numbers of its buckets."""
-
-    written: Mapping[str, Sequence[Written]]
-    metrics: Sequence[Mapping[str, Any]]
-
-
-class OutputWriter(DataSourceStreamArrowWriter):
-    """Writes in tasks, commits on the driver."""
-
-    def __init__(self, lake: Lake, run: str) -> None:
-        """A writer for a run's outputs."""
-        self._lake, self._run = lake, run
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One file per output from the envelopes of a task."""
-        outputs: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        metrics = []
-        for batch in iterator:
-            for output, payload in zip(batch["output"].to_pylist(), batch["payload"].to_pylist(), strict=True):
-                if output == METRICS:
-                    metrics.append(json.loads(payload))
-                else:
-                    outputs[output].append(unpack(payload))
-        tables = {output: pa.Table.from_batches(rows) for output, rows in outputs.items()}
-        return Files({name: [write_file(self._lake, self._lake.output(self._run, name), t)] for name, t in tables.items()}, metrics)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Add a batch's files to their tables, each once."""
-        lake, run = self._lake, self._run
-        done = [message for message in messages if isinstance(message, Files)]
-        adds: dict[str, list[AddAction]] = defaultdict(list)
-        for message in done:
-            for output, files in message.written.items():
-                adds[output] += [file.action() for file in files]
-        for output in sorted(adds, key=lambda name: (name == "results", name)):
-            commit_once(lake, lake.output(run, output), adds[output], run, batchId)
-        rows = metrics_table([numbers for message in done for numbers in message.metrics])
-        metrics = write_file(lake, lake.metrics, rows, partition={"run": run}).action()
-        commit_once(lake, lake.metrics, [metrics], run, batchId, partition_by=["run"])
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing to undo: files without a commit are invisible."""
+def write_step(lake: Lake, run: str, step: Step) -> str:
+    """Write what a bucket released, a file per output; the message for whoever commits the batch."""
+    outputs: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for output, rows in step.outputs:
+        outputs[output].append(rows)
+    written = {name: write_file(lake, lake.output(run, name), pa.Table.from_batches(rows)) for name, rows in outputs.items()}
+    return json.dumps({"written": {name: file.to_json() for name, file in written.items()}, "metrics": step.metrics})
 
 
-class OutputSink(DataSource):
-    """`writeStream.format("reprise_outputs")` with the options `lake` and `run`."""
+def commit_batch(lake: Lake, run: str, batch: int, messages: Iterable[str]) -> None:
+    """Add a batch's files to their tables, each once."""
+    adds: dict[str, list[AddAction]] = defaultdict(list)
+    numbers = []
+    for message in map(json.loads, messages):
+        numbers.append(message["metrics"])
+        for output, file in message["written"].items():
+            adds[output].append(Written(**file).action())
+    for output in sorted(adds, key=lambda name: (name == "results", name)):
+        _commit_once(lake, lake.output(run, output), adds[output], run, batch)
+    metrics = write_file(lake, lake.metrics, metrics_table(numbers), partition={"run": run}).action()
+    _commit_once(lake, lake.metrics, [metrics], run, batch, partition_by=["run"])
 
-    @classmethod
-    def name(cls) -> str:
-        """The format's name."""
-        return "reprise_outputs"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        """A writer for the run in the options."""
-        return OutputWriter(Lake(**json.loads(self.options["lake"])), self.options["run"])
-
-
-def commit_once(
+def _commit_once(
     lake: Lake, address: str, adds: Sequence[AddAction], run: str, batch: int, *, partition_by: list[str] | None = None
 ) -> None:
     """Add files to a table unless this batch of this run has done so."""

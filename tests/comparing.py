@@ -47,7 +47,8 @@ def equal(found: Any, expected: Any) -> bool:
         if not math.isfinite(expected.exact):
             return found == expected.exact or math.isnan(found) and math.isnan(expected.exact)
         # Next to zero floats lie further apart than the slack: nothing can be nearer than the nearest one.
-        return math.isfinite(found) and (abs(Fraction(found) - Fraction(expected.exact)) <= expected.slack or found == float(expected.exact))
+        near = math.isfinite(found) and abs(Fraction(found) - Fraction(expected.exact)) <= expected.slack
+        return near or found == float(expected.exact)
     if isinstance(found, float) and isinstance(expected, float):
         same_sign = math.copysign(1, found) == math.copysign(1, expected)
         return found == expected and same_sign or math.isnan(found) and math.isnan(expected)

@@ -1,7 +1,6 @@
-"""The command line as a person meets it: what it refuses, in which words, and what real runs of it leave behind.
+"""The command line as a person meets it: what it refuses, in which words, and what it tells without running anything.
 
-Bad input is tried in this process and must leave the lake as it was. Runs are started as processes of their own, interrupted
-and resumed; whether engines are right is tested elsewhere, so what they give is compared with a replay in this process.
+Bad input must leave the lake as it was. Commands that start Spark and come to their end are in test_cli_runs.py.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 import typer
@@ -26,45 +23,13 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from engines import build
-from engines.contract import TIMESTAMP
 from orchestration.cli import app
 from orchestration.cli.given import profiles, read_spec
 from orchestration.cli.sentences import told
-from replay import local
-from replay.finals import final_rows
 from replay.lake import Lake
 from replay.log_writer import append
 from replay.runs import RunError
-from tests.comparing import DEPENDS_ON_BATCHES, assert_same_rows, rows_of
-
-REPRISE = [sys.executable, "-c", "from orchestration.cli import main; main()"]
-MIDNIGHT = 1_704_067_200_000_000
-MINUTE = 60_000_000
-BATCH = 100
-HOURLY: dict[str, Any] = {
-    "technique": "slicing",
-    "delay": "10m",
-    "queries": [
-        {"name": "q", "window": {"kind": "tumbling", "length": "1h"}, "aggregates": [{"kind": "count"}, {"kind": "sum", "column": "v"}]}
-    ],
-}
-
-
-def stream() -> pa.Table:
-    """Three days, a tuple every ten minutes, some of them late; a slow night over each midnight.
-
-    2024-01-01           2024-01-02           2024-01-03
-    |--fast----------slow|slow--fast------slow|slow--fast------slow|
-    """
-    minutes = np.arange(0, 3 * 24 * 60, 10)
-    hours = minutes // 60 % 24
-    behind = np.where(np.arange(len(minutes)) % 7 == 5, 25, 0)
-    return pa.table({
-        "ts": pa.array(MIDNIGHT + (minutes - behind) * MINUTE).view(TIMESTAMP),
-        "key": pa.array(np.where(np.arange(len(minutes)) % 3 == 0, "north", "south")),
-        "v": pa.array(np.arange(len(minutes))),
-        "speed": pa.array(np.where((hours >= 20) | (hours < 4), 20.0, 60.0)),
-    })  # fmt: skip
+from tests.orchestration.roads import HOURLY, REPRISE, stream
 
 
 @pytest.fixture(scope="module")
@@ -312,118 +277,3 @@ def test_bench_is_loaded_when_it_is_called_and_only_then(monkeypatch: pytest.Mon
     assert result.exit_code == 1
     assert result.stderr.startswith("bench: it cannot be loaded (")
     assert CliRunner().invoke(app, ["techniques"]).exit_code == 0
-
-
-def expected(spec: dict[str, Any]) -> tuple[list[dict[str, Any]], local.Run]:
-    """The final rows of a replay in this process, which nobody stopped."""
-    run = local.run(build(spec), stream())
-    return rows_of(run.final.drop_columns(list(DEPENDS_ON_BATCHES))), run
-
-
-def read(lake: Lake, address: str) -> pa.Table:
-    table = lake.table(address)
-    assert table is not None
-    return table.to_pyarrow_table()
-
-
-def start(lake: Lake, *arguments: str) -> subprocess.Popen[str]:
-    """A command in a process group of its own, as a shell starts it: ctrl-C reaches all processes of it."""
-    command = [*REPRISE, *arguments, "--lake", lake.root, "--master", "local[2]", "--json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
-
-
-LINES = re.compile(r"starting Spark|run \S+( \(\d of \d\))?: \w+ on roads.*|batch \d+: \S+ tuples, .* late(, .* left)?")
-
-
-def finish(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """The runs that a command tells of at its end; nothing of Spark's talk is seen on the way."""
-    out, err = process.communicate(timeout=540)
-    assert process.returncode == 0, err
-    assert [line for line in err.splitlines() if not LINES.fullmatch(line)] == []
-    document: dict[str, Any] = json.loads(out)
-    assert list(document) == ["runs"]
-    return list(document["runs"])
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_days_are_replayed_one_by_one_and_published_until_all_stand(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "lake"))
-    append(lake, "roads", stream(), file_rows=50)
-    backfill = ["replay", "frames_threshold", "--stream", "roads", "--days", "all", "--publish-as", "jams"]
-    runs = finish(start(lake, *backfill, "--one-by-one"))
-
-    days = ["2024-01-01", "2024-01-02", "2024-01-03"]
-    assert [run["days"] for run in runs] == [[day, day] for day in days]
-    assert [run["published"]["days"][0]["day"] for run in runs] == days
-    assert [run["published"]["days"][0]["sealed"] for run in runs] == [True, True, False]
-    published = read(lake, lake.address("results", "jams"))
-    assert {run["published"]["address"] for run in runs} == {lake.address("results", "jams")}
-    assert sum(run["published"]["days"][0]["results"] for run in runs) == published.num_rows
-    for run in runs:
-        assert run["results"] == read(lake, run["outputs"]["results"]).num_rows
-    rows, replayed = expected(read_spec("frames_threshold"))
-    assert len(rows) > 3
-    assert_same_rows(published.drop_columns(["day"]), rows, replayed.operator.identity["results"])
-
-    # A sealed day stands, and so does the last one as long as its log has not grown: Spark is not even started.
-    again = CliRunner().invoke(app, [*backfill, "--lake", lake.root])
-    assert again.exit_code == 0
-    assert again.stdout.startswith("There is nothing to do: all of these days are published and stand")
-    assert json.loads(CliRunner().invoke(app, [*backfill, "--lake", lake.root, "--json"]).stdout) == {"runs": []}
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(1200)  # three JVMs, one after the other
-def test_a_run_that_was_stopped_and_then_failed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "lake"))
-    append(lake, "roads", stream(), file_rows=50)
-    (tmp_path / "hourly.yaml").write_text(yaml.safe_dump(HOURLY))
-
-    stopped = start(lake, "replay", str(tmp_path / "hourly.yaml"), "--stream", "roads", "--batch-tuples", str(BATCH), "--run", "mine")
-    assert stopped.stderr is not None
-    for line in stopped.stderr:
-        if line.startswith("batch"):
-            break
-    os.killpg(stopped.pid, signal.SIGINT)
-    out, err = stopped.communicate(timeout=300)
-    assert (stopped.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == f"Stopped; 'reprise resume mine --lake {lake.root}' goes on from here."
-    assert listed(lake) == "cancelled"
-    before = read(lake, lake.address("metrics")).num_rows
-    assert 0 < before < len(stream()) // BATCH
-
-    last = max(Path(lake.address("streams", "roads")).rglob("*.parquet"), key=lambda path: path.name)
-    last.rename(tmp_path / "away")
-    failed = start(lake, "resume", "mine")
-    out, err = failed.communicate(timeout=540)
-    assert (failed.returncode, out) == (1, "")
-    match = re.fullmatch(r"run mine: it failed \(.*\); put right .*\. Spark's own messages are in (.*)\.", err.splitlines()[-1])
-    assert match
-    assert last.name in Path(match[1]).read_text()
-    Path(match[1]).unlink()
-    assert listed(lake) == "failed"
-
-    (tmp_path / "away").rename(last)
-    (run,) = finish(start(lake, "resume", "mine"))
-    assert listed(lake) == "succeeded"
-    rows, replayed = expected(HOURLY)
-    identity = replayed.operator.identity["results"]
-    found, metrics = read(lake, run["outputs"]["results"]), read(lake, lake.address("metrics"))
-    assert_same_rows(final_rows(found, identity).drop_columns(list(DEPENDS_ON_BATCHES)), rows, identity)
-    assert (run["run"], run["days"], run["published"]) == ("mine", None, None)
-    assert run["tuples"] == len(stream()) == sum(metrics["tuples"].to_pylist())
-    assert run["late"] == replayed.late.num_rows == read(lake, run["outputs"]["late"]).num_rows > 0
-    assert run["results"] == found.num_rows
-    assert run["batches"] == metrics.num_rows > before
-    assert run["tuples_per_second"] > 0
-
-
-def listed(lake: Lake) -> str:
-    """The status of the only run, as it is listed."""
-    result = CliRunner().invoke(app, ["runs", "--lake", lake.root])
-    assert result.exit_code == 0, result.stderr
-    _, row = result.stdout.splitlines()
-    assert row.split()[0] == "mine"
-    return row.split()[1]

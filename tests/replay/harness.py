@@ -18,14 +18,13 @@ from engines import build
 from engines.contract import TIMESTAMP
 from replay import local
 from replay.bucket import Bucket
-from replay.envelope import METRICS, OUT_SCHEMA, Envelope
+from replay.envelope import Envelope
 from replay.lake import Lake
 from replay.outputs import create_tables
 from replay.placement import labels
 from replay.plan import Plan
-from replay.processor import _frame
 from replay.runs import Progress, Replayed
-from replay.sink import OutputWriter
+from replay.sink import commit_batch, write_step
 from replay.source import LogReader
 from tests.comparing import assert_same_rows, rows_of
 
@@ -37,7 +36,7 @@ START = 19_723 * DAY  # 2024-01-01
 def in_process(spark: object, plan: Plan, *, on_progress: object = None) -> Replayed:
     """Carry a plan out as `replay.runs.execute` does."""
     create_tables(plan)
-    reader, writer = LogReader(Plan.from_json(plan.to_json())), OutputWriter(plan.lake, plan.run)
+    reader = LogReader(Plan.from_json(plan.to_json()))
     stored: dict[int, dict[str, bytes]] = {place: {} for place in labels(plan.buckets)}
     offset, batch, tuples = reader.initialOffset(), 0, 0
     while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
@@ -48,15 +47,14 @@ def in_process(spark: object, plan: Plan, *, on_progress: object = None) -> Repl
             bucket = Bucket(plan.engine, plan.operator, list(plan.streams), plan.span.emission(early=plan.early))
             if state:
                 bucket.load(state)
-            mine = (Envelope(*row.values()) for rows in parts for row in rows.to_pylist() if row["bucket"] == place)
-            released = _frame(bucket.step(mine))
+            step = bucket.step(Envelope(*row.values()) for rows in parts for row in rows.to_pylist() if row["bucket"] == place)
             state |= bucket.dump()
-            messages.append(writer.write(iter([pa.RecordBatch.from_pandas(released, schema=OUT_SCHEMA)])))
-            tuples += sum(m["tuples"] for m in messages[-1].metrics if "tuples" in m)  # type: ignore[attr-defined]
-        writer.commit(messages, batch)
-        writer.commit(messages, batch)  # as after a crash between the commit and its record
+            messages.append(write_step(plan.lake, plan.run, step))
+            tuples += step.metrics.get("tuples", 0)
+        commit_batch(plan.lake, plan.run, batch, messages)
+        if batch % 7 == 0:
+            commit_batch(plan.lake, plan.run, batch, messages)  # as after a crash between the commit and its record
         offset, batch = end, batch + 1
-    assert METRICS
     return Replayed(plan, Progress(batch - 1, tuples, tuples, 0, 0, None, 0.0))
 
 
