@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orchestration.bench.runner import Bench, WrongResultsError
+from orchestration.bench.timing import Taken
 from replay.log import Log
 
 _TOLERANCE = 1e-9
@@ -35,21 +36,13 @@ _SLIDING = """
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Taken):
     """What DuckDB did."""
 
-    tuples: int
-    seconds: float
-    processor_seconds: float
     written: Path
 
-    @property
-    def speed(self) -> float:
-        """Tuples per second."""
-        return self.tuples / self.seconds
-
     def results(self) -> pa.Table:
-        """What it wrote."""
+        """The rows that it wrote."""
         return pq.read_table(self.written)
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from orchestration.bench.runner import Bench
-from orchestration.bench.streams import DISORDERED, Stream
+from orchestration.bench.streams import Stream
+from orchestration.bench.timing import Taken
 from replay.backfill import backfill
 from replay.log import Log
 from replay.reading import file_slices, read_piece
@@ -37,13 +38,10 @@ def sliding_spec(length: str = "20s", slide: str = "1s") -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """A replay and how long it took."""
+class Timed(Taken):
+    """A replay."""
 
     replayed: Replayed
-    tuples: int
-    seconds: float
-    processor_seconds: float
     publish_seconds: float
     address: str
     """Where the results are."""
@@ -51,17 +49,12 @@ class Timed:
     """Spark's progress of each batch."""
 
     @property
-    def speed(self) -> float:
-        """Tuples per second, of all of it."""
-        return self.tuples / self.seconds
-
-    @property
     def state_bytes(self) -> int:
         """The most that was kept between two batches."""
         return int(max(self.replayed.metrics()["state_bytes"].to_pylist()))
 
     def results(self) -> pa.Table:
-        """The rows of the results."""
+        """The rows that it wrote."""
         table = self.replayed.plan.lake.table(self.address)
         assert table is not None  # noqa: S101 - it was just written
         return table.to_pyarrow_table()
@@ -107,7 +100,7 @@ def published(bench: Bench, spec: Mapping[str, Any], log: Log, what: str) -> Tim
         (done,) = backfill(spark, bench.lake, spec, [name], on_progress=watch, batch_tuples=bench.scale.batch_tuples, publish=new_run_id())
         publish_seconds = time.perf_counter() - watch.last
     replayed = Replayed(done.plan, done.progress)
-    return Timed(replayed, log.end, step.seconds, step.processor_seconds, publish_seconds, done.publication.address, watch.batches())
+    return Timed(log.end, step.seconds, step.processor_seconds, replayed, publish_seconds, done.publication.address, watch.batches())
 
 
 def replayed(
@@ -121,7 +114,7 @@ def replayed(
         watch = _Watch(spark, step.advance)
         done = execute(spark, plan, on_progress=watch)
     address = bench.lake.address("runs", plan.run, "results")
-    return Timed(done, span.end[name], step.seconds, step.processor_seconds, 0.0, address, watch.batches())
+    return Timed(span.end[name], step.seconds, step.processor_seconds, done, 0.0, address, watch.batches())
 
 
 def warm(bench: Bench, spec: Mapping[str, Any], stream: Stream) -> Timed:
@@ -132,47 +125,6 @@ def warm(bench: Bench, spec: Mapping[str, Any], stream: Stream) -> Timed:
 def warm_log(bench: Bench, stream: Stream) -> Log:
     """A short log of the same kind."""
     return bench.log(stream, max(bench.scale.tuples // 100, 10_000))
-
-
-class Taken(Protocol):
-    """Something that was timed, of whatever system."""
-
-    @property
-    def tuples(self) -> int:
-        """How many it read."""
-
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-
-    @property
-    def processor_seconds(self) -> float:
-        """How much of the processors' time it used."""
-
-
-_Taken = TypeVar("_Taken", bound=Taken)
-
-
-def processor_seconds(**taken: Taken) -> dict[str, float]:
-    """Seconds of the processors per million tuples, by the name of the system."""
-    return {name: each.processor_seconds / each.tuples * 1e6 for name, each in taken.items()}
-
-
-def typical(runs: Sequence[_Taken]) -> _Taken:
-    """The run of median time."""
-    return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
-
-
-def sliding_runs(bench: Bench) -> Sequence[Timed]:
-    """The replays that other experiments are compared with: sliding windows over the longest stream."""
-
-    def measured() -> list[Timed]:
-        warm(bench, sliding_spec(), DISORDERED)
-        log = bench.log(DISORDERED, bench.scale.tuples)
-        return [published(bench, sliding_spec(), log, "sliding windows") for _ in range(bench.scale.repeats)]
-
-    runs: Sequence[Timed] = bench.once("sliding", measured)
-    return runs
 
 
 @dataclass

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orchestration.bench.runner import Bench
+from orchestration.bench.timing import Taken
 from replay.log import Log
 
 if TYPE_CHECKING:
@@ -41,25 +42,17 @@ _ISLANDS = """
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(Taken):
     """What one of Spark's own operators did."""
 
-    tuples: int
-    seconds: float
-    processor_seconds: float
     written: Path
     """The folder of Parquet files that it wrote."""
     state_rows: int = 0
     """The most rows of state between two batches."""
     state_bytes: int = 0
 
-    @property
-    def speed(self) -> float:
-        """Tuples per second."""
-        return self.tuples / self.seconds
-
     def results(self) -> pa.Table:
-        """What it wrote."""
+        """The rows that it wrote."""
         return pq.read_table(self.written)
 
 
