@@ -6,15 +6,17 @@ crosses zero the noise makes a few runs of one or two tuples, which the least du
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from orchestration.bench import duck, spark_own
-from orchestration.bench.replays import Timed, processor_seconds, published, sliding_runs, typical, warm, warm_log
+from orchestration.bench.replays import Timed, published, sliding_spec, warm, warm_log
 from orchestration.bench.report import Measure, Outcome
 from orchestration.bench.runner import Bench
-from orchestration.bench.streams import WAVES
+from orchestration.bench.streams import DISORDERED, WAVES
+from orchestration.bench.timing import Taken, in_turn, told, typical
 
 ABOUT = "frames of v > 0 of at least 100 ms, count + mean, 16 keys, in order: beside sliding windows and Spark SQL's gaps and islands"
 MIN_DURATION_US = 100_000
@@ -22,25 +24,27 @@ MIN_DURATION_US = 100_000
 
 def run(bench: Bench) -> Outcome:
     """Compare on a short stream, then measure."""
-    short = warm_log(bench, WAVES)
+    scale, short = bench.scale, warm_log(bench, WAVES)
+    warm(bench, sliding_spec(), DISORDERED)
     islands = spark_own.islands(bench, short, short.end, "to warm up and compare", min_duration_us=MIN_DURATION_US)
     rows = _compare(warm(bench, spec(), WAVES), islands)
-    log = bench.log(WAVES, bench.scale.tuples)
-    runs = [published(bench, spec(), log, "frames") for _ in range(bench.scale.repeats)]
-    own = spark_own.islands(bench, log, bench.scale.spark_tuples, "frames", min_duration_us=MIN_DURATION_US)
-    ours, beside = typical(runs), typical(sliding_runs(bench))
+    log, beside = bench.log(WAVES, scale.tuples), bench.log(DISORDERED, scale.tuples)
+    actions: dict[str, Callable[[], Taken]] = {
+        "reprise": lambda: published(bench, spec(), log, "frames"),
+        "sliding": lambda: published(bench, sliding_spec(), beside, "sliding windows"),
+        "spark_sql": lambda: spark_own.islands(bench, log, scale.spark_tuples, "frames", min_duration_us=MIN_DURATION_US),
+    }
+    runs = in_turn(scale.repeats, actions)
+    ours, sliding, own = typical(runs).values()
     frames = ours.results()
     return Outcome(
         [
-            Measure("speed beside sliding windows", ours.speed / beside.speed, at_least=0.6),
+            Measure("speed beside sliding windows", ours.speed / sliding.speed, at_least=0.6),
             Measure("speed beside Spark SQL's gaps and islands", ours.speed / own.speed, at_least=3),
             Measure("speed", ours.speed / 1e6, "M tuples/s"),
         ],
         {
-            "million_tuples_per_second": {"reprise": ours.speed / 1e6, "sliding": beside.speed / 1e6, "spark_sql": own.speed / 1e6},
-            "seconds": {"reprise": [timed.seconds for timed in runs], "spark_sql": [own.seconds]},
-            "processor_seconds_per_million_tuples": processor_seconds(reprise=ours, sliding=beside, spark_sql=own),
-            "where_the_time_goes": ours.phases(),
+            **told(runs),
             "frames": frames.num_rows,
             "tuples_of_a_frame": sum(frames["tuples"].to_pylist()) / max(frames.num_rows, 1),
             "rows_equal_to_spark_sql": rows,

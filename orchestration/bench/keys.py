@@ -6,12 +6,18 @@ writing them would be all that is measured. Both streams have a hundred thousand
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 from orchestration.bench import duck, spark_own
-from orchestration.bench.replays import Timed, processor_seconds, replayed, sliding_spec, typical, warm
+from orchestration.bench.replays import Timed, replayed, sliding_spec, warm
 from orchestration.bench.report import Measure, Outcome
 from orchestration.bench.runner import Bench
 from orchestration.bench.sliding import compare, in_microseconds
 from orchestration.bench.streams import DISORDERED, FEW_KEYS, MANY_KEYS, TEXT_KEYS, names
+from orchestration.bench.timing import in_turn, told, typical
+from replay.log import Log
 
 ABOUT = "sliding windows by text keys beside integers, and by a million keys beside sixteen, with Spark's own on the same tuples"
 
@@ -24,36 +30,29 @@ def run(bench: Bench) -> Outcome:
 
 def _texts(bench: Bench) -> Outcome:
     """The same tuples with keys of both kinds."""
-    times: dict[str, Timed] = {}
-    for name, stream in (("integers", DISORDERED), ("texts", TEXT_KEYS)):
-        warm(bench, sliding_spec(), stream)
-        log = bench.log(stream, max(bench.scale.tuples // 4, 1))
-        times[name] = typical([replayed(bench, sliding_spec(), log, f"{name} as keys") for _ in range(bench.scale.repeats)])
-    texts, integers = (in_microseconds(times[name].results()) for name in ("texts", "integers"))
-    as_texts = integers.set_column(integers.schema.get_field_index("key"), "key", names(DISORDERED.keys).take(integers["key"]))
+    logs = {name: bench.log(stream, max(bench.scale.tuples // 4, 1)) for name, stream in (("integers", DISORDERED), ("texts", TEXT_KEYS))}
+    warm(bench, sliding_spec(), TEXT_KEYS)
+    runs = _runs(bench, sliding_spec(), logs)
+    integers, texts = typical(runs).values()
+    found, expected = in_microseconds(texts.results()), in_microseconds(integers.results())
+    expected = expected.set_column(expected.schema.get_field_index("key"), "key", names(DISORDERED.keys).take(expected["key"]))
     return Outcome(
-        [Measure("speed with text keys beside integers", times["texts"].speed / times["integers"].speed, at_least=0.5)],
-        {
-            "million_tuples_per_second": {name: timed.speed / 1e6 for name, timed in times.items()},
-            "processor_seconds_per_million_tuples": processor_seconds(**times),
-            "where_the_time_goes": {name: timed.phases() for name, timed in times.items()},
-            "rows_equal": compare("windows by text and by integer keys", texts, as_texts),
-        },
+        [Measure("speed with text keys beside integers", texts.speed / integers.speed, at_least=0.5)],
+        {**told(runs), "rows_equal": compare("windows by text and by integer keys", found, expected)},
     )
 
 
 def _many(bench: Bench) -> Outcome:
     """The same query over streams of a million keys and of sixteen, ours and Spark's own."""
     spec, tuples = sliding_spec("20s", "10s"), max(bench.scale.tuples // 10, 1)
-    times, owns = dict[str, Timed](), dict[str, spark_own.Own]()
-    for name, stream in (("16 keys", FEW_KEYS), ("a million keys", MANY_KEYS)):
-        warm(bench, spec, stream)
-        log = bench.log(stream, tuples)
-        times[name] = typical([replayed(bench, spec, log, name) for _ in range(bench.scale.repeats)])
-        owns[name] = spark_own.sliding(bench, log, tuples, name, slide="10 seconds")
-        expected = duck.sliding(bench, log, name, slide_us=10_000_000).results()
-        compare(f"windows by {name}, ours and DuckDB's", in_microseconds(times[name].results()), expected)
-    few, many = times.values()
+    logs = {name: bench.log(stream, tuples) for name, stream in (("16 keys", FEW_KEYS), ("a million keys", MANY_KEYS))}
+    warm(bench, spec, MANY_KEYS)
+    runs = _runs(bench, spec, logs)
+    owns = {name: spark_own.sliding(bench, log, tuples, name, slide="10 seconds") for name, log in logs.items()}
+    for name, timed in typical(runs).items():
+        expected = duck.sliding(bench, logs[name], name, slide_us=10_000_000).results()
+        compare(f"windows by {name}, ours and DuckDB's", in_microseconds(timed.results()), expected)
+    few, many = typical(runs).values()
     own = owns["a million keys"]
     return Outcome(
         [
@@ -61,11 +60,10 @@ def _many(bench: Bench) -> Outcome:
             Measure("speed with a million keys beside Spark's own", many.speed / own.speed),
             Measure("state with a million keys beside Spark's own", many.state_bytes / max(own.state_bytes, 1)),
         ],
-        {
-            "million_tuples_per_second": {name: {"reprise": times[name].speed / 1e6, "spark": owns[name].speed / 1e6} for name in times},
-            "processor_seconds_per_million_tuples": {name: processor_seconds(reprise=times[name], spark=owns[name]) for name in times},
-            "state_bytes": {name: {"reprise": times[name].state_bytes, "spark": owns[name].state_bytes} for name in times},
-            "results_per_tuple": {name: timed.replayed.progress.results / timed.tuples for name, timed in times.items()},
-            "where_the_time_goes": {name: timed.phases() for name, timed in times.items()},
-        },
+        {"reprise": told(runs), "spark": told({name: [taken] for name, taken in owns.items()})},
     )
+
+
+def _runs(bench: Bench, spec: Mapping[str, Any], logs: Mapping[str, Log]) -> dict[str, list[Timed]]:
+    """Replays of some logs, in turn."""
+    return in_turn(bench.scale.repeats, {name: partial(replayed, bench, spec, log, name) for name, log in logs.items()})

@@ -59,6 +59,11 @@ class Timed(Taken):
         assert table is not None  # noqa: S101 - it was just written
         return table.to_pyarrow_table()
 
+    def details(self) -> dict[str, Any]:
+        """State, results and where the time went."""
+        per_tuple = self.replayed.progress.results / self.tuples
+        return {"state_bytes": self.state_bytes, "results_per_tuple": per_tuple, "where_the_time_goes": self.phases()}
+
     def batch_seconds(self) -> list[tuple[int, float]]:
         """Tuples and seconds of each batch that had tuples."""
         tuples = self.replayed.metrics()

@@ -122,7 +122,7 @@ class Bench:
             step, used, begun = Step(lambda done: bar.advance(task, done)), _processor_seconds(), time.perf_counter()
             yield step
             step.seconds, step.processor_seconds = time.perf_counter() - begun, _processor_seconds() - used
-        self._console.print(f"{step.seconds:8.1f} s  {what}", style="dim", highlight=False)
+        self._console.print(f"{step.seconds:8.1f} s  {what}", style="dim", highlight=False, soft_wrap=True)
 
 
 def about(name: str) -> str:

@@ -55,6 +55,10 @@ class Own(Taken):
         """The rows that it wrote."""
         return pq.read_table(self.written)
 
+    def details(self) -> dict[str, Any]:
+        """State, if it keeps any."""
+        return {"state_bytes": self.state_bytes, "state_rows": self.state_rows}
+
 
 def sliding(bench: Bench, log: Log, tuples: int, what: str, *, length: str = "20 seconds", slide: str = "1 second") -> Own:
     """Spark's own sliding windows over the first files of a log: streaming, append mode, watermark of two seconds, to Parquet."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +30,10 @@ class Taken:
     def results(self) -> pa.Table:
         """The rows that it wrote."""
         raise NotImplementedError
+
+    def details(self) -> dict[str, Any]:
+        """What else is known of it."""
+        return {}
 
 
 _Taken = TypeVar("_Taken", bound=Taken)
@@ -53,14 +57,15 @@ def typical(runs: Mapping[str, list[_Taken]]) -> dict[str, _Taken]:
     return {name: sorted(taken, key=lambda run: run.seconds)[(len(taken) - 1) // 2] for name, taken in runs.items()}
 
 
-def told(runs: Mapping[str, list[_Taken]]) -> dict[str, dict[str, float | list[float]]]:
-    """The numbers of each: its typical speed, what the processors did for it, and every time it took."""
+def told(runs: Mapping[str, list[_Taken]]) -> dict[str, dict[str, Any]]:
+    """The numbers of each: of its typical run, and every time it took."""
     return {
         name: {
             "million_tuples_per_second": run.speed / 1e6,
             "processor_seconds_per_million_tuples": run.processor_seconds / run.tuples * 1e6,
             "tuples": run.tuples,
             "seconds": [each.seconds for each in runs[name]],
+            **run.details(),
         }
         for name, run in typical(runs).items()
     }

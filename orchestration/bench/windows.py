@@ -6,16 +6,18 @@ what grows is what is written. Results dominate where writing them takes longer 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from orchestration.bench.replays import replayed, typical, warm
+from orchestration.bench.replays import replayed, warm
 from orchestration.bench.report import Measure, Outcome
 from orchestration.bench.runner import Bench
 from orchestration.bench.streams import DISORDERED
+from orchestration.bench.timing import in_turn, told, typical
 
 ABOUT = "1, 10, 100, 1000 tumbling queries of 1 to 20 s over the same stream: speed beside one query, and rows of results per tuple"
 _QUERIES = (1, 10, 100, 1000)
-_ROWS_PER_TUPLE = 0.01
+_FEW_ROWS = 0.01
 """From so many rows of results per tuple on the target no longer holds: a row costs many times what a tuple does."""
 
 
@@ -23,25 +25,19 @@ def run(bench: Bench) -> Outcome:
     """Replay the same tuples with more and more queries."""
     log = bench.log(DISORDERED, bench.scale.tuples)
     tuples = max(bench.scale.tuples // 4, 1)
-    measures, details = [], dict[str, Any]()
-    alone = 0.0
     for count in _QUERIES:
         warm(bench, spec(count), DISORDERED)
-        timed = typical([replayed(bench, spec(count), log, f"{count:,} queries", tuples=tuples) for _ in range(bench.scale.repeats)])
-        alone = alone or timed.speed
+    runs = in_turn(
+        bench.scale.repeats,
+        {f"{count} queries": partial(replayed, bench, spec(count), log, f"{count:,} queries", tuples=tuples) for count in _QUERIES},
+    )
+    one, *more = typical(runs).items()
+    measures = []
+    for name, timed in more:
         rows = timed.replayed.progress.results / timed.tuples
-        if count > 1:
-            target = 0.9 if rows < _ROWS_PER_TUPLE else None
-            measures.append(Measure(f"speed with {count:,} queries beside one", timed.speed / alone, at_least=target))
-        details[f"{count} queries"] = {
-            "million_tuples_per_second": timed.speed / 1e6,
-            "processor_seconds_per_million_tuples": timed.processor_seconds / timed.tuples * 1e6,
-            "results_per_tuple": rows,
-            "results_per_second": timed.replayed.progress.results / timed.seconds,
-            "state_bytes": timed.state_bytes,
-            "where_the_time_goes": timed.phases(),
-        }
-    return Outcome(measures, details)
+        measures.append(Measure(f"speed with {name} beside one", timed.speed / one[1].speed, at_least=0.9 if rows < _FEW_ROWS else None))
+        measures.append(Measure(f"rows of results per tuple with {name}", rows, "rows"))
+    return Outcome(measures, told(runs))
 
 
 def spec(count: int) -> dict[str, Any]:
