@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import combinations
+from random import Random
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +25,7 @@ from engines import build
 from replay import local
 from tests.comparing import DEPENDS_ON_BATCHES, assert_same_rows, replayed, rows_of
 from tests.reference import clock, frames, slicing
-from tests.strategies import Case, Stream, cases, frames_cases, slicing_cases
+from tests.strategies import COLUMNS, Case, Stream, cases, frames_cases, slicing_cases
 
 ALL = 10**9
 
@@ -120,6 +121,23 @@ def test_after_every_batch_the_early_rows_say_what_is_known_by_then(technique: T
             assert_same_rows(by_then, known, technique.identity, what=f"batches 0 to {batch}")
 
     holds()
+
+
+@pytest.mark.parametrize("batch_rows", [50, ALL])
+@pytest.mark.parametrize("early", [True, False])
+def test_windows_of_hundreds_of_slices_too(batch_rows: int, early: bool) -> None:
+    by = Random(batch_rows)  # noqa: S311
+    columns = ("v", "n")
+    schema = pa.schema([("ts", pa.timestamp("us", tz="UTC")), ("key", pa.string()), *[(name, COLUMNS[name][0]) for name in columns]])
+    rows = [
+        {"ts": i - by.choice([0, 0, 0, 3, 60]), "key": by.choice(["a", "a", None]), **{name: COLUMNS[name][1](by) for name in columns}}
+        for i in range(500)
+    ]
+    aggregates = [{"kind": kind, "column": name} for kind in ("count", "sum", "mean", "min", "max", "first", "last") for name in columns]
+    window = {"kind": "sliding", "length": "300us", "slide": "1us"}
+    queries = [{"name": "q", "window": window, "aggregates": aggregates}]
+    spec = {"technique": "slicing", "delay": "20us", "lateness": "30us", "queries": queries}
+    check(TECHNIQUES[0], Case(spec, Stream(schema, tuple(rows))), batch_rows=batch_rows, buckets=2, early=early, flush=True)
 
 
 def test_slices_are_cut_at_the_edges_of_all_queries_and_nowhere_else() -> None:

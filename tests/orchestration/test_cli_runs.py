@@ -51,14 +51,19 @@ def start(lake: Lake, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
 
 
-LINES = re.compile(r"starting Spark|run \S+( \(\d of \d\))?: \w+ on roads.*|batch \d+: \S+ tuples, .* late(, .* left)?")
+PROGRESS = re.compile(r"starting Spark|run \S+( \(\d of \d\))?: \w+ on roads.*|batch \d+: \S+ tuples, .* late(, .* left)?")
+
+
+def unexpected(shown: str) -> list[str]:
+    """The lines that are no progress: a sentence at the end, and nothing of Spark's talk."""
+    return [line for line in shown.splitlines() if not PROGRESS.fullmatch(line)]
 
 
 def finish(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """The runs that a command tells of at its end; nothing of Spark's talk is seen on the way."""
+    """The runs that a command tells of at its end."""
     out, err = process.communicate(timeout=540)
     assert process.returncode == 0, err
-    assert [line for line in err.splitlines() if not LINES.fullmatch(line)] == []
+    assert unexpected(err) == []
     document: dict[str, Any] = json.loads(out)
     assert list(document) == ["runs"]
     return list(document["runs"])
@@ -108,7 +113,7 @@ def test_a_run_that_was_stopped_and_then_failed_ends_as_if_nothing_had_happened(
     os.killpg(stopped.pid, signal.SIGINT)
     out, err = stopped.communicate(timeout=300)
     assert (stopped.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == f"Stopped; 'reprise resume mine --lake {lake.root}' goes on from here."
+    assert unexpected(err) == [f"Stopped; 'reprise resume mine --lake {lake.root}' goes on from here."]
     assert listed(lake) == "cancelled"
     before = read(lake, lake.address("metrics")).num_rows
     assert 0 < before < len(stream()) // BATCH
@@ -118,7 +123,8 @@ def test_a_run_that_was_stopped_and_then_failed_ends_as_if_nothing_had_happened(
     failed = start(lake, "resume", "mine")
     out, err = failed.communicate(timeout=540)
     assert (failed.returncode, out) == (1, "")
-    match = re.fullmatch(r"run mine: it failed \(.*\); put right .*\. Spark's own messages are in (.*)\.", err.splitlines()[-1])
+    (sentence,) = unexpected(err)
+    match = re.fullmatch(r"run mine: it failed \(.*\); put right .*\. Spark's own messages are in (.*)\.", sentence)
     assert match
     assert last.name in Path(match[1]).read_text()
     Path(match[1]).unlink()
