@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from engines.contract import Engine
+from engines.spec import SpecError
 from replay.lake import Lake
 from replay.log import Log
 from replay.plan import Plan
@@ -87,7 +88,10 @@ def pending(
     """The days that have to be replayed, as ranges of neighbours."""
     plan = plan_run(lake, spec, streams, early=False, publish=publish_as)
     known = published_days(lake, results_name(plan))
-    wanted = all_days(plan.logs) if days is None else sorted(set(days))
+    there = all_days(plan.logs)
+    wanted = there if days is None else sorted(set(days))
+    if wanted and not there[0] <= wanted[0] <= wanted[-1] <= there[-1]:
+        raise SpecError(f"days: {wanted[0]} to {wanted[-1]} given; allowed are days from {there[0]} to {there[-1]}.")
     missing = [day for day in wanted if again or not stands(plan.engine, plan.logs, known.get(day))]
     ranges: list[tuple[date, date]] = []
     for day in missing:

@@ -6,6 +6,7 @@ It is made once, kept with the run and handed to every process of it as JSON. Wh
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +56,10 @@ class Plan:
         ):
             if number is not None and number < 1:
                 raise SpecError(f"{name}: {number} given; allowed is a whole number from 1.")
-        if self.speed is not None and not self.speed > 0:
+        if not self.run or "/" in self.run:
+            raise SpecError(f"run: {self.run!r} given; allowed is a name without '/'.")
+        self.lake.address("runs", self.run)
+        if self.speed is not None and not 0 < self.speed < math.inf:
             raise SpecError(f"speed: {self.speed} given; allowed is 'max' or a positive number.")
 
     @cached_property

@@ -7,9 +7,13 @@ run that fails or is cancelled changes nothing that anyone reads. Which days are
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -117,10 +121,12 @@ def plan_run(
         settings: further settings of `Plan`.
     """
     build(spec)  # a wrong specification is told before anything is opened
-    if len(set(streams)) != len(streams) or not streams:
-        raise SpecError(f"streams: {list(streams)} given; allowed are one or several different ones.")
-    logs = {name.rsplit("/", 1)[-1]: Log.open(lake, stream_address(lake, name)) for name in streams}
+    names = [path.rstrip("/").rsplit("/", 1)[-1] for path in streams]
+    if len(set(names)) != len(names) or not names:
+        raise SpecError(f"streams: {list(streams)} given; allowed are one or several with different names.")
+    logs = {name: Log.open(lake, stream_address(lake, path)) for name, path in zip(names, streams, strict=True)}
     pinned = {name: (log.address, log.version) for name, log in logs.items()}
+    settings = {"buckets": os.cpu_count() or 1, "tasks": os.cpu_count() or 1, **settings}
     plan = Plan(run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush), **settings)
     if plan.operator.one_bucket:
         plan = replace(plan, buckets=1)
@@ -137,11 +143,26 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
 
     An interrupt (ctrl-C) stops the run cleanly and is raised again; the next call with the same plan resumes it.
     """
-    query = _start(spark, plan)
-    _status(plan, "running")
     watch = _Watch(plan)
+    with _interrupts() as interrupted:
+        query = _start(spark, plan)
+        _status(plan, "running")
+        _follow(query, plan, watch, on_progress, interrupted)
+        _status(plan, "succeeded")
+        progress = watch.finish()
+        if on_progress:
+            on_progress(progress)
+    return Replayed(plan, progress)
+
+
+def _follow(
+    query: StreamingQuery, plan: Plan, watch: _Watch, on_progress: Callable[[Progress], None] | None, interrupted: threading.Event
+) -> None:
+    """Wait for the end of a run, and note how it came to it."""
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+            if interrupted.is_set():
+                raise KeyboardInterrupt
             progress = watch.look(query)
             if on_progress and progress:
                 on_progress(progress)
@@ -155,11 +176,22 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
         query.stop()
         _status(plan, "cancelled")
         raise
-    _status(plan, "succeeded")
-    progress = watch.finish()
-    if on_progress:
-        on_progress(progress)
-    return Replayed(plan, progress)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Note ctrl-C instead of raising it: in the middle of a call to the JVM it would cost the means to stop the query."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
 
 
 def load_plan(lake: Lake, run: str) -> Plan:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -22,6 +23,7 @@ from engines.state import pack
 from replay.envelope import DDL, PARTIALS, STATE, Envelope, to_batch
 from replay.hashing import split
 from replay.lifting import lift_piece
+from replay.log import Log
 from replay.placement import labels
 from replay.plan import Plan
 from replay.reading import FileSlice, file_slices, read_piece
@@ -133,7 +135,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _advance(self, read: dict[str, int]) -> dict[str, int]:
         """Read on, the stream whose next file arrived first before the others, until the batch is full."""
         plan, tuples, files = self.plan, 0, 0
-        ends = self._paced_ends()
+        ends = self._paced_ends(read)
         while tuples < plan.batch_tuples and (plan.batch_files is None or files < plan.batch_files):
             waiting = {n: plan.logs[n].file_of(read[n]) for n in plan.streams if read[n] < ends[n]}
             if not waiting:
@@ -149,20 +151,20 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tuples, files = tuples + taken, files + 1
         return read
 
-    def _paced_ends(self) -> dict[str, int]:
+    def _paced_ends(self, read: dict[str, int]) -> dict[str, int]:
         """How far each stream may be read by now: to its end, or as far as it had arrived at the given speed."""
         plan = self.plan
         if plan.speed is None:
             return dict(plan.span.end)
         if self._pace is None:
-            self._pace = time.monotonic(), min(int(log.arrived[log.file_of(plan.span.begin[n])]) for n, log in plan.logs.items())
+            # Of this process: a run that is resumed does not wait for what it had done before.
+            self._pace = time.monotonic(), min(_arrived_at(log, read[name]) for name, log in plan.logs.items())
         begun, first = self._pace
         now = first + (time.monotonic() - begun) * 1e6 * plan.speed
         ends = {}
         for name, log in plan.logs.items():
             # Within a file arrivals are taken to be even: a batch may end anywhere, so this changes no result.
-            marks = np.append(log.arrived, max(log.clock_end, int(log.arrived[-1]) + 1))
-            ends[name] = min(int(np.interp(now, marks, np.append(log.first, log.end))), plan.span.end[name])
+            ends[name] = min(int(np.interp(now, _arrived(log), np.append(log.first, log.end))), plan.span.end[name])
         return ends
 
 
@@ -181,6 +183,15 @@ class LogSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A reader for the plan in the options."""
         return LogReader(Plan.from_json(self.options["plan"]))
+
+
+def _arrived(log: Log) -> NDArray[np.int64]:
+    """`arrived` at the start of each file, and at the end of the log."""
+    return np.append(log.arrived, max(log.clock_end, int(log.arrived[-1]) + 1))
+
+
+def _arrived_at(log: Log, arrival: int) -> int:
+    return int(np.interp(arrival, np.append(log.first, log.end), _arrived(log)))
 
 
 def _shares(slices: Sequence[FileSlice], tasks: int) -> list[Sequence[FileSlice]]:

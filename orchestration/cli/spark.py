@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from orchestration.cli.sentences import FAILED, Told
 
@@ -33,8 +30,7 @@ def quiet_session(master: str) -> Iterator[SparkSession]:
         try:
             spark = _started(master, log)
             try:
-                with _interrupts_held():
-                    yield spark
+                yield spark
             finally:
                 spark.stop()
         except Exception as problem:
@@ -60,46 +56,6 @@ def _started(master: str, log: IO[str]) -> SparkSession:
         cause = lines[min(1, len(lines) - 1)] if lines[0].startswith("An error occurred while calling") else lines[0]
         raise Told(f"Spark could not be started on {master} ({cause}).", FAILED) from problem
     return spark
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Let ctrl-C wait until the call to the JVM that is under way has returned; a second one waits no more.
-
-    Raised in the middle of a call it would cost the connection, and with it the means to stop a query. Spark's own handler
-    even calls the JVM from there.
-    """
-    from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
-
-    send = GatewayClient.send_command
-    calls, held = 0, False
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal held
-        if held or not calls:
-            raise KeyboardInterrupt
-        held = True
-
-    def held_send(client: Any, *arguments: Any, **options: Any) -> Any:
-        nonlocal calls, held
-        if threading.current_thread() is not threading.main_thread():
-            return send(client, *arguments, **options)
-        calls += 1
-        try:
-            return send(client, *arguments, **options)
-        finally:
-            calls -= 1
-            if held and not calls:
-                held = False
-                raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    GatewayClient.send_command = held_send
-    try:
-        yield
-    finally:
-        GatewayClient.send_command = send
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,11 @@ def test_speed_and_time_left_count_what_this_process_did() -> None:
         ({"batch_tuples": 0}, "batch_tuples: 0 given; allowed is a whole number from 1."),
         ({"buckets": -1}, "buckets: -1 given; allowed is a whole number from 1."),
         ({"speed": 0.0}, "speed: 0.0 given; allowed is 'max' or a positive number."),
+        ({"speed": float("inf")}, "speed: inf given; allowed is 'max' or a positive number."),
+        ({"run": "a/b"}, "run: 'a/b' given; allowed is a name without '/'."),
     ],
 )
-def test_settings_that_no_run_can_have_are_refused(lake: Lake, settings: dict[str, float], sentence: str) -> None:
+def test_settings_that_no_run_can_have_are_refused(lake: Lake, settings: dict[str, Any], sentence: str) -> None:
     log_writer.append(lake, "s", stream(1))
     with pytest.raises(SpecError) as refused:
         plan_run(lake, SPECS["frames"], ["s"], **settings)
@@ -54,7 +57,7 @@ def test_settings_that_no_run_can_have_are_refused(lake: Lake, settings: dict[st
 
 
 def test_streams_have_to_be_named_once(lake: Lake) -> None:
-    with pytest.raises(SpecError, match=r"streams: \['s', 's'\] given; allowed are one or several different ones\."):
+    with pytest.raises(SpecError, match=r"streams: \['s', 's'\] given; allowed are one or several with different names\."):
         plan_run(lake, SPECS["frames"], ["s", "s"])
 
 
