@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ class Timed(Taken):
         return [(known[batch], taken) for batch, taken in sorted(seconds.items()) if known.get(batch)]
 
     def phases(self) -> dict[str, dict[str, float]]:
-        """Where the time went: seconds of the clock, which add up, and seconds of tasks, of which several run at a time."""
+        """Where the time went: seconds of the clock, which add up; of tasks, of which several run at a time; of the median batch."""
         metrics, batches = self.replayed.metrics(), [batch["durationMs"] for batch in self.batches]
         triggers = sum(batch["triggerExecution"] for batch in batches) / 1000
         own = sum(batch.get(part, 0) for batch in batches for part in _SPARKS_OWN) / 1000
@@ -84,17 +85,19 @@ class Timed(Taken):
         }
         tasks = {name: sum(metrics[f"{name}_seconds"].to_pylist()) for name in ("lift", "combine", "lower")}
         tasks["read_estimated"] = self._read_seconds()
-        return {"clock": _rounded(clock), "tasks": _rounded(tasks)}
+        parts = sorted({part for batch in batches for part in batch})
+        batch = {part: median(batch.get(part, 0) for batch in batches) / 1000 for part in parts}
+        return {"clock": _rounded(clock), "tasks": _rounded(tasks), "batch": _rounded(batch)}
 
     def _read_seconds(self) -> float:
         """What reading the files' columns takes one core, from reading a few of them here."""
         plan = self.replayed.plan
         (name, log), *_ = plan.logs.items()
         slices = file_slices(name, log, 0, min(self.tuples, log.end), behind_us=0, alone=True)[:_FILES_READ]
-        begun = time.perf_counter()
+        begun = time.process_time()
         for part in slices:
             read_piece(plan.lake, part, plan.operator, plan.schema)
-        return (time.perf_counter() - begun) / sum(part.take for part in slices) * self.tuples
+        return (time.process_time() - begun) / sum(part.take for part in slices) * self.tuples
 
 
 def published(bench: Bench, spec: Mapping[str, Any], log: Log, what: str) -> Timed:

@@ -48,7 +48,7 @@ class Measure:
         if bound is None:
             return ""
         sign = ">=" if self.at_least is not None else "<="
-        return f"{sign} {_number(bound)}" + (f" (goal {_number(self.goal)})" if self.goal is not None else "")
+        return f"{sign} {bound:g}" + (f" (goal {self.goal:g})" if self.goal is not None else "")
 
     def to_json(self) -> dict[str, Any]:
         """This measure as a document."""
@@ -126,9 +126,9 @@ def _rows(experiment: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 def _number(value: float) -> str:
     """Three digits that count, and no more.
 
-    >>> _number(0.2512), _number(17.24), _number(123456.7), _number(20)
-    ('0.251', '17.2', '123,457', '20')
+    >>> _number(0.2512), _number(0.19996), _number(17.24), _number(123456.7), _number(20)
+    ('0.251', '0.200', '17.2', '123,457', '20')
     """
     if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:#.3g}"
