@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -37,6 +38,9 @@ from replay.span import Span, whole
 
 PLAN, STATUS = "plan.json", "status.json"
 _POLL_SECONDS = 0.1
+_RAISED = re.compile(r"[A-Za-z_][\w.]*\.?[A-Z]\w*: \S")
+_WRAPPERS = ("py4j.", "pyspark.", "org.", "java.", "Py4J", "Caused by", "Traceback")
+"""How lines begin that tell where a failure passed through, not what it was."""
 
 
 class RunError(RuntimeError):
@@ -170,7 +174,7 @@ def _follow(
                 query.stop()
     except StreamingQueryException as problem:
         cause = _cause(problem)
-        _status(plan, "failed", reason=cause)
+        _status(plan, "failed", reason=cause, details=str(problem))
         raise RunError(f"run {plan.run}: it failed ({cause}); put right what it says and resume the run.") from problem
     except BaseException:
         query.stop()
@@ -240,8 +244,8 @@ def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: 
 def _cause(problem: Exception) -> str:
     """The line of a failure that says what was wrong, without the traces of three languages around it."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    told = [line for line in lines if "Error: " in line and not line.startswith(("at ", "File"))]
-    return (told[-1] if told else lines[0])[:500]
+    told = [line for line in lines if _RAISED.match(line) and not line.startswith(_WRAPPERS)]
+    return (told[0] if told else lines[0])[:500]
 
 
 def remove_old(lake: Lake, older_than: timedelta) -> list[str]:
