@@ -60,7 +60,7 @@ class Own(Taken):
         return {"state_bytes": self.state_bytes, "state_rows": self.state_rows}
 
 
-def sliding(bench: Bench, log: Log, tuples: int, what: str, *, length: str = "20 seconds", slide: str = "1 second") -> Own:
+def sliding(bench: Bench, log: Log, tuples: int, what: str, *, slide: str = "1 second", batch_tuples: int | None = None) -> Own:
     """Spark's own sliding windows over the first files of a log: streaming, append mode, watermark of two seconds, to Parquet."""
     from pyspark.sql import functions as f
 
@@ -70,9 +70,11 @@ def sliding(bench: Bench, log: Log, tuples: int, what: str, *, length: str = "20
         columns = "arrival long, arrived long, clock long, ts timestamp, key {}, v double".format(
             "string" if str(log.schema.field("key").type) == "string" else "int"
         )
-        reader = bench.spark.readStream.schema(columns).option("maxFilesPerTrigger", _files_of_a_batch(bench))
+        reader = bench.spark.readStream.schema(columns).option(
+            "maxFilesPerTrigger", _files_of(bench, batch_tuples or bench.scale.batch_tuples)
+        )
         windows = (
-            reader.parquet(str(first.folder)).withWatermark("ts", "2 seconds").groupBy(f.window("ts", length, slide), "key")
+            reader.parquet(str(first.folder)).withWatermark("ts", "2 seconds").groupBy(f.window("ts", "20 seconds", slide), "key")
             .agg(f.count("*").alias("count"), f.sum("v").alias("sum_v"), f.min("v").alias("min_v"), f.max("v").alias("max_v"))
             .withColumn("window_end", f.unix_micros("window.end")).drop("window")
         )  # fmt: skip
@@ -115,8 +117,8 @@ class Files:
         return cls(folder, paths, int(log.rows[:count].sum()))
 
 
-def _files_of_a_batch(bench: Bench) -> int:
-    return max(bench.scale.batch_tuples // bench.scale.file_tuples, 1)
+def _files_of(bench: Bench, tuples: int) -> int:
+    return max(tuples // bench.scale.file_tuples, 1)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ pytest.importorskip("duckdb", reason="the extra 'bench' is not installed")
 WITHOUT_SPARK = {"kernels"}
 PROMISED = {
     "sliding": {"reprise", "duckdb", "spark", "rows_equal_to_duckdb"},
-    "fixed_cost": {"seconds_per_batch", "where_the_time_goes"},
+    "fixed_cost": {"tuples_of_a_batch", "seconds_of_batches", "small", "large"},
     "frames": {"reprise", "sliding", "spark_sql", "frames", "tuples_of_a_frame", "rows_equal_to_spark_sql"},
     "keys": {"text_keys", "many_keys"},
     "kernels": {"tuples", "milliseconds"},
