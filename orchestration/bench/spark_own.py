@@ -1,7 +1,7 @@
 """Spark's own operators on the same files: streaming windows, and gaps and islands in batch.
 
-Written the way Spark is fast: no Python, the default (in-memory) state store, which was faster than RocksDB here, one shuffle
-partition per core, Parquet in and out, and batches as large as ours. The same session runs our replays.
+Written the way Spark is fast: no Python, one shuffle partition per core, Parquet in and out, and batches as large as ours. The
+state store is Spark's default, in memory; RocksDB took the same time. The same session runs our replays.
 """
 
 from __future__ import annotations
