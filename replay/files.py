@@ -30,6 +30,7 @@ class Written:
 
     path: str
     size: int
+    rows: int
     partition: Mapping[str, str]
     statistics: str
 
@@ -51,7 +52,7 @@ def write_file(lake: Lake, address: str, rows: pa.Table, *, name: str = "part", 
     text = [f.name for f in rows.schema if f.name == "key" or pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     rising = dict.fromkeys(set(_RISING) & set(rows.schema.names), "DELTA_BINARY_PACKED")
     pq.write_table(rows, path, filesystem=files, use_dictionary=text, column_encoding=rising, row_group_size=FILE_ROWS, compression="lz4")
-    return Written(path, files.get_file_info(path).size, dict(partition or {}), json.dumps(statistics(rows)))
+    return Written(path, files.get_file_info(path).size, rows.num_rows, dict(partition or {}), json.dumps(statistics(rows)))
 
 
 def statistics(rows: pa.Table) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,12 @@ class Lake:
         """Make a folder ready for files; an object store knows none."""
         if self.local:
             Path(address).mkdir(parents=True, exist_ok=True)
+
+    def remove_folder(self, address: str) -> None:
+        """Remove a folder of the lake with all that is in it, if it is there."""
+        parent, _, name = address.rpartition("/")
+        with suppress(FileNotFoundError):
+            self.files(parent).delete_dir(name)
 
     def write_json(self, address: str, name: str, content: Mapping[str, Any]) -> None:
         """A small document, whole or not at all."""

@@ -6,7 +6,8 @@ Reading raw formats and ordering their tuples is ingestion's business.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from deltalake import CommitProperties, Schema
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from engines.contract import BEGINNING, TIMESTAMP
-from replay.files import FILE_ROWS, write_file
+from replay.files import FILE_ROWS, Written, write_file
 from replay.lake import Lake, LakeError
 from replay.log import DAY_US, FIRST_CHANGED, FORMAT, OWN_COLUMNS, Log, day_of
 
@@ -33,27 +34,44 @@ def append(lake: Lake, stream: str, tuples: Iterable[pa.Table] | pa.Table, *, fi
     arrival, clock, arrived = (known.end, known.clock_end, known.clock_end) if known else (0, BEGINNING, BEGINNING)
     first, schema, adds = arrival, known.schema if known else None, []
     for part in _parts([tuples] if isinstance(tuples, pa.Table) else tuples, file_rows):
-        rows, clock, arrived = _complete(part, arrival, clock, arrived)
+        rows, clock, arrived = complete(part, arrival, clock, arrived)
         if "day" in rows.schema.names:
             raise LakeError(f"stream {stream}: a column 'day' given; the log keeps its own day under that name, so another is allowed.")
         if schema is not None and rows.schema != schema:
             raise LakeError(f"stream {stream}: columns {_told(rows.schema)} given; its log has {_told(schema)}.")
         schema = rows.schema
-        for day_rows in _by_day(rows):
-            adds.append(_write(lake, address, day_rows))
+        for day_rows in by_day(rows):
+            adds.append(write_day(lake, address, day_rows).action())
         arrival += rows.num_rows
     if schema is None:
         raise LakeError(f"stream {stream}: no tuples given; a log begins with its first.")
-    properties = CommitProperties(custom_metadata={FIRST_CHANGED: str(first)})
+    commit(lake, address, schema, adds, {FIRST_CHANGED: str(first)})
+    return Log.open(lake, address)
+
+
+def commit(
+    lake: Lake,
+    address: str,
+    schema: pa.Schema,
+    adds: Sequence[AddAction],
+    properties: Mapping[str, str],
+    *,
+    replacing: Sequence[str] | None = None,
+) -> None:
+    """Put files into a log in one commit: behind its end, or in the place of these days; a log that is not there is made."""
+    told = CommitProperties(custom_metadata=dict(properties))
+    columns = Schema.from_arrow(pa.schema([*schema, ("day", pa.date32())]))
     table = lake.table(address)
     if table is None:
         create_table_with_add_actions(
-            address, Schema.from_arrow(pa.schema([*schema, ("day", pa.date32())])), adds, mode="error", partition_by=["day"],
-            description=FORMAT, storage_options=lake.options(), commit_properties=properties,
+            address, columns, list(adds), mode="error", partition_by=["day"], description=FORMAT, storage_options=lake.options(),
+            commit_properties=told,
         )  # fmt: skip
+    elif replacing is None:
+        table.create_write_transaction(list(adds), "append", table.schema(), ["day"], commit_properties=told)
     else:
-        table.create_write_transaction(list(adds), "append", table.schema(), ["day"], commit_properties=properties)
-    return Log.open(lake, address)
+        where: list[tuple[str, str, Any]] = [("day", "in", list(replacing))]
+        table.create_write_transaction(list(adds), "overwrite", columns, ["day"], partition_filters=where, commit_properties=told)
 
 
 def _parts(tables: Iterable[pa.Table], file_rows: int) -> Iterator[pa.Table]:
@@ -69,7 +87,7 @@ def _parts(tables: Iterable[pa.Table], file_rows: int) -> Iterator[pa.Table]:
         yield rest
 
 
-def _complete(rows: pa.Table, arrival: int, clock: int, arrived: int) -> tuple[pa.Table, int, int]:
+def complete(rows: pa.Table, arrival: int, clock: int, arrived: int) -> tuple[pa.Table, int, int]:
     """The rows with the log's own columns; the clock and `arrived` at their end."""
     moves = rows["ts"] if "ts" in rows.schema.names else rows["end"]
     clocks = np.maximum.accumulate(np.maximum(moves.combine_chunks().cast(TIMESTAMP).view(pa.int64()).to_numpy(), clock))
@@ -82,17 +100,18 @@ def _complete(rows: pa.Table, arrival: int, clock: int, arrived: int) -> tuple[p
     return pa.table([*own, *values], names=[*OWN_COLUMNS, *rest]), int(clocks[-1]), int(came[-1])
 
 
-def _by_day(rows: pa.Table) -> Iterator[pa.Table]:
+def by_day(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows of each day of the clock."""
     days = rows["clock"].combine_chunks().to_numpy() // DAY_US
     edges = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), rows.num_rows]
     for start, end in zip(edges, edges[1:], strict=False):
         yield rows.slice(start, end - start)
 
 
-def _write(lake: Lake, address: str, rows: pa.Table) -> AddAction:
+def write_day(lake: Lake, address: str, rows: pa.Table) -> Written:
     """One file of one day."""
     name = f"{rows['arrival'][0].as_py():016d}"
-    return write_file(lake, address, rows, name=name, partition={"day": day_of(rows["clock"][0].as_py()).isoformat()}).action()
+    return write_file(lake, address, rows, name=name, partition={"day": day_of(rows["clock"][0].as_py()).isoformat()})
 
 
 def _told(schema: pa.Schema) -> str:

@@ -1,0 +1,143 @@
+"""Sea-Bird's `.cnv`: a header that names columns of a fixed width, then numbers that may touch.
+
+Cut by width into delimited text, which Arrow reads; nothing else of the reader is special. The header also tells when the
+recording began and which number stands for none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from replay.streams.delimited import Delimited
+from replay.streams.lines import Lines
+from replay.streams.parsed import Parsed, Reject
+
+WIDTH = 11
+_END = b"*END*"
+_NAME = re.compile(r"# name (\d+) = ([^:]*)(?::.*)?")
+_SETTING = re.compile(r"# (start_time|bad_flag) = (\S+(?: \d+ \d{4} [\d:]+)?)")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the header of a file says."""
+
+    names: list[str]
+    start_us: int
+    bad_flag: float | None
+    size: int
+    """In bytes."""
+    lines: int
+
+
+@dataclass(frozen=True)
+class Cnv:
+    """How lines of fixed width become columns."""
+
+    form: Delimited
+    bad_flag: float | None
+
+    def parse(self, lines: Lines) -> Parsed:
+        """The records of these lines."""
+        expected = self.form.fields * WIDTH
+        texts, kept, rejects = [], [], []
+        if len(lines.filled) and not lines.cut:
+            matrix = _even(lines, expected)
+            if matrix is not None:
+                texts, kept = [_separated(matrix, self.form.fields)], lines.filled.tolist()
+            else:
+                for at in lines.filled.tolist():
+                    raw = lines.bytes_of(at)
+                    if len(raw) == expected:
+                        texts.append(_separated(np.frombuffer(raw, np.uint8)[None, :], self.form.fields))
+                        kept.append(at)
+                    else:
+                        rejects.append(Reject(lines.first + at, lines.text_of(at), f"{len(raw)} characters, {expected} expected"))
+        elif lines.cut:
+            rejects.append(Reject(lines.first, lines.text_of(0), "longer than a record can be"))
+        inner = self.form.parse(Lines(b"".join(texts), 0, 0))
+        origin = np.array(kept, np.int64)
+        line = lines.first + origin[inner.line]
+        rejects += [Reject(lines.first + kept[r.line], lines.text_of(kept[r.line]), r.reason) for r in inner.rejects]
+        return Parsed(
+            self._without_flags(inner.table), line, lambda row: lines.text_of(int(line[row]) - lines.first), len(lines.ends),
+            len(lines.filled), rejects,
+        )  # fmt: skip
+
+    def _without_flags(self, table: pa.Table) -> pa.Table:
+        """The number that stands for none becomes none."""
+        if self.bad_flag is None:
+            return table
+        return pa.table(
+            [
+                pc.if_else(pc.equal(column, self.bad_flag), pa.scalar(None, column.type), column)
+                if pa.types.is_floating(column.type)
+                else column
+                for column in table.columns
+            ],
+            names=table.column_names,
+        )
+
+
+def read_header(head: bytes) -> Header | None:
+    r"""The header at the beginning of a file, or None if there is none.
+
+    >>> read_header(b"# name 0 = timeS: Time [s]\r\n# start_time = Jul 11 2012 02:22:32\r\n*END*\r\n 1\r\n").names
+    ['timeS']
+    """
+    end = head.find(_END)
+    if end < 0:
+        return None
+    after = re.compile(rb"[^\r\n]*(\r\n|\n|\r|$)").match(head, end)
+    stop = after.end() if after else len(head)
+    lines = head[:stop].decode("latin-1").splitlines()
+    names: dict[int, str] = {}
+    settings: dict[str, str] = {}
+    for line in lines:
+        if match := _NAME.fullmatch(line.rstrip()):
+            names[int(match[1])] = match[2].strip()
+        elif match := _SETTING.match(line):
+            settings.setdefault(match[1], match[2])
+    return Header(
+        [names.get(position, "") for position in range(max(names, default=-1) + 1)],
+        _start(settings.get("start_time")),
+        float(settings["bad_flag"]) if "bad_flag" in settings else None,
+        stop,
+        len(lines),
+    )
+
+
+def _start(text: str | None) -> int:
+    try:
+        moment = datetime.strptime(text or "", "%b %d %Y %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return 0
+    return int(moment.timestamp()) * 10**6
+
+
+def _even(lines: Lines, expected: int) -> NDArray[np.uint8] | None:
+    """The characters of all lines as one matrix, if all are as long as they should be and none is blank."""
+    stride = int(lines.ends[0])
+    data = np.frombuffer(lines.data, np.uint8)
+    if stride < expected or len(data) != stride * len(lines.ends) or len(lines.filled) != len(lines.ends):
+        return None
+    matrix = data.reshape(-1, stride)
+    tail = matrix[:, expected:]
+    even = bool((np.diff(lines.ends) == stride).all()) and bool(np.isin(tail, (10, 13)).all())
+    return matrix[:, :expected] if even and not np.isin(matrix[:, expected - 1], (10, 13)).any() else None
+
+
+def _separated(matrix: NDArray[np.uint8], fields: int) -> bytes:
+    """The same characters with a comma behind each field and a line end behind each line."""
+    out = np.empty((len(matrix), fields, WIDTH + 1), np.uint8)
+    out[:, :, :WIDTH] = matrix.reshape(len(matrix), fields, WIDTH)
+    out[:, :, WIDTH] = ord(",")
+    out[:, -1, WIDTH] = ord("\n")
+    return out.tobytes()

@@ -1,0 +1,191 @@
+"""Delimited text: CSV, TSV and their relatives, a piece of a file at a time, by Arrow's reader.
+
+Arrow converts a whole piece at once. Only if it cannot, the piece is read as text and each column tells which values it cannot
+take; lines with a wrong number of fields are repaired one by one where the declaration allows it. Either way a line is read as if
+it stood alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+from numpy.typing import NDArray
+
+from replay.streams.lines import Lines
+from replay.streams.parsed import Parsed, Reject, Rules, not_a
+from replay.streams.values import FALSE, TRUE, typed
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """How the fields of a line become columns."""
+
+    fields: int
+    """How many a record has."""
+    at: Mapping[str, int]
+    """The position of each column that is read."""
+    types: Mapping[str, pa.DataType]
+    delimiter: str = ","
+    quote: str | None = '"'
+    nulls: Sequence[str] = ("",)
+    short_records: bool = False
+    glued_after: int | None = None
+
+    def parse(self, lines: Lines) -> Parsed:
+        """The records of these lines."""
+        read = _read_lines(self, lines, lines.filled)
+        table, line, rejects = read.table, read.line, read.rejects
+        if read.wrong:
+            table, line, rejects = self._with_repaired(lines, read)
+        records = len(lines.filled) + sum(_extra(self, lines, at) for at in read.wrong)
+        return Parsed(
+            table, lines.first + line, lambda row: lines.text_of(int(line[row])), len(lines.ends), records,
+            [Reject(lines.first + reject.line, reject.text, reject.reason) for reject in rejects],
+        )  # fmt: skip
+
+    def _with_repaired(self, lines: Lines, read: _Read) -> tuple[pa.Table, NDArray[np.int64], list[Reject]]:
+        """The rows together with those of lines that had a wrong number of fields."""
+        mended: list[bytes] = []
+        origin: list[int] = []
+        rejects = list(read.rejects)
+        for at in read.wrong:
+            texts = _repair(self, lines.bytes_of(at))
+            if texts is None:
+                found = lines.bytes_of(at).count(self.delimiter.encode()) + 1
+                fields = f"{found} field{'s' if found > 1 else ''}"
+                reason = f"{fields}, {self.fields} expected" if found != self.fields else "cannot be taken apart into fields"
+                rejects.append(Reject(at, lines.text_of(at), reason))
+            else:
+                mended += texts
+                origin += [at] * len(texts)
+        again = Lines(b"\n".join(mended), 0, 0)
+        repaired = _read_lines(self, again, again.filled)
+        origins = np.array(origin, np.int64)
+        rejects += [Reject(origin[reject.line], reject.text, reject.reason) for reject in repaired.rejects]
+        rejects += [Reject(origin[at], again.text_of(at), "cannot be taken apart into fields") for at in repaired.wrong]
+        line = np.concatenate((read.line, origins[repaired.line]))
+        order = np.argsort(line, kind="stable")
+        return pa.concat_tables([read.table, repaired.table]).take(pa.array(order)), line[order], rejects
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Lines that were read, numbered within their piece."""
+
+    table: pa.Table
+    line: NDArray[np.int64]
+    rejects: list[Reject]
+    """Lines with a value that its column cannot take."""
+    wrong: list[int]
+    """Lines that have not as many fields as they should."""
+
+
+def _read_lines(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Read:
+    """Some of the lines: as typed columns if all of them allow it, else by way of text."""
+    data = lines.data if len(wanted) == len(lines.filled) else lines.only(wanted)
+    if lines.cut:
+        return _Read(_nothing(form.types), wanted[:0], [Reject(0, lines.text_of(0), "longer than a record can be")], [])
+    try:
+        table, wrong = _by_arrow(form, data, form.types)
+    except pa.ArrowInvalid:
+        table, wrong = None, []
+    if table is not None and table.num_rows + len(wrong) == len(wanted):
+        return _Read(table, np.delete(wanted, wrong), [], wanted[wrong].tolist())
+    return _read_text(form, lines, wanted)
+
+
+def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Read:
+    """Some of the lines as text, and each column's values from it."""
+    data = lines.only(wanted)
+    try:
+        table, wrong = _by_arrow(form, data, dict.fromkeys(form.types, pa.binary()))
+    except pa.ArrowInvalid:
+        table, wrong = None, []
+    if table is None or table.num_rows + len(wrong) != len(wanted):
+        if len(wanted) == 1:
+            return _Read(_nothing(form.types), wanted[:0], [], wanted.tolist())
+        # A quote that is not closed takes the lines behind it along: those with quotes are read alone.
+        quoted = np.array([(form.quote or "").encode() in lines.bytes_of(int(at)) for at in wanted])
+        alone = [_read_lines(form, lines, wanted[i : i + 1]) for i in np.flatnonzero(quoted).tolist()]
+        return _joined([*([_read_lines(form, lines, wanted[~quoted])] if not quoted.all() else []), *alone])
+    line = np.delete(wanted, wrong)
+    rules = Rules(len(line))
+    columns = []
+    for name, kind in form.types.items():
+        values, taken = typed(table[name].combine_chunks(), kind)
+        rules.refuse(~taken, not_a(name, kind))
+        columns.append(values)
+    bad = rules.broken
+    rejects = [Reject(int(line[i]), lines.text_of(int(line[i])), rules.reason(int(i))) for i in np.flatnonzero(bad)]
+    table = pa.table(columns, names=list(form.types)).filter(pa.array(~bad)) if bad.any() else pa.table(columns, names=list(form.types))
+    return _Read(table, line[~bad], rejects, wanted[wrong].tolist())
+
+
+def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) -> tuple[pa.Table, list[int]]:
+    """All records of the data, and the numbers of those that have not as many fields as they should."""
+    if not data.strip(b"\r\n"):
+        return _nothing(types), []
+    wrong: list[int] = []
+
+    def skip(row: csv.InvalidRow) -> str:
+        wrong.append(row.number - 1)
+        return "skip"
+
+    place = {position: name for name, position in form.at.items()}
+    names = [place.get(position, f"\0{position}") for position in range(form.fields)]
+    table = csv.read_csv(
+        pa.BufferReader(data),
+        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+        csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False, invalid_row_handler=skip),
+        csv.ConvertOptions(
+            column_types=dict(types), include_columns=list(types), null_values=list(form.nulls), strings_can_be_null=True,
+            quoted_strings_can_be_null=False, true_values=list(TRUE), false_values=list(FALSE),
+        ),
+    )  # fmt: skip
+    return table, wrong
+
+
+def _repair(form: Delimited, line: bytes) -> list[bytes] | None:
+    """The records that a line with a wrong number of fields really holds, or None."""
+    fields = line.split(form.delimiter.encode())
+    if form.short_records and len(fields) < form.fields:
+        return [line + form.delimiter.encode() * (form.fields - len(fields))]
+    if _is_glued(form, fields):
+        seam, first = form.fields - 1, form.glued_after or 0
+        joined = form.delimiter.encode()
+        return [
+            joined.join([*fields[:seam], fields[seam][:first]]),
+            *(
+                _repair(form, joined.join([fields[seam][first:], *fields[seam + 1 :]]))
+                or [joined.join([fields[seam][first:], *fields[seam + 1 :]])]
+            ),
+        ]
+    return [line] if len(fields) == form.fields and form.quote is None else None
+
+
+def _is_glued(form: Delimited, fields: list[bytes]) -> bool:
+    return form.glued_after is not None and len(fields) > form.fields and len(fields[form.fields - 1]) > form.glued_after
+
+
+def _extra(form: Delimited, lines: Lines, at: int) -> int:
+    """How many records more than one a line holds."""
+    repaired = _repair(form, lines.bytes_of(at))
+    return len(repaired) - 1 if repaired else 0
+
+
+def _joined(reads: Sequence[_Read]) -> _Read:
+    line = np.concatenate([read.line for read in reads])
+    order = np.argsort(line, kind="stable")
+    return _Read(
+        pa.concat_tables([read.table for read in reads]).take(pa.array(order)), line[order],
+        sorted((reject for read in reads for reject in read.rejects), key=lambda reject: reject.line),
+        sorted(at for read in reads for at in read.wrong),
+    )  # fmt: skip
+
+
+def _nothing(types: Mapping[str, pa.DataType]) -> pa.Table:
+    return pa.schema(list(types.items())).empty_table()

@@ -1,0 +1,174 @@
+"""The layout of a file: what its head says, checked against the declaration before anything is written.
+
+Opens each file once, at its beginning. A file that cannot be what the declaration says (no such column, another delimiter)
+is refused here, in a sentence that names the file and the setting; a record that cannot be read is not an error but a reject.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replay.lake import Lake
+from replay.streams.cnv import Cnv, read_header
+from replay.streams.columnar import Columnar
+from replay.streams.declaration import TYPES, Column, Declaration, Files
+from replay.streams.delimited import Delimited
+from replay.streams.jsonlines import JsonLines
+from replay.streams.lines import LONGEST_BYTES, Lines
+from replay.streams.parsed import StreamError
+from replay.streams.raw import RawFile, is_compressed, open_raw
+from replay.streams.records import file_value
+
+_BOM = b"\xef\xbb\xbf"
+_LOOKED_AT = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file is read."""
+
+    reader: Delimited | Cnv | JsonLines | Columnar
+    begin: int = 0
+    """Where its records begin, in decompressed bytes."""
+    lines: int = 0
+    """How many lines come before them."""
+    origin_us: int = 0
+    """What its times count from."""
+    groups: Sequence[tuple[str, int, int]] = ()
+    """Columnar files: path, row group and rows of each."""
+
+    @property
+    def splittable(self) -> bool:
+        """Whether its lines can be found from anywhere."""
+        return not isinstance(self.reader, Columnar)
+
+
+def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
+    """The layout of a file.
+
+    Raises:
+        StreamError: it is not what the declaration says.
+    """
+    form = declaration.files[file.kind]
+    for column in declaration.by_name.values():
+        if column.from_file is not None and file_value(column, file.name) is None:
+            raise StreamError(
+                f"file {file.name}: the setting columns.{column.name}.from_file, {column.from_file!r}, finds nothing in its name."
+            )
+    if form.format in ("parquet", "delta"):
+        return _columnar(folder, file, declaration, form)
+    head = _head(folder, file, form)
+    begin = len(_BOM) if head.startswith(_BOM) else 0
+    origin = declaration.time.origin or 0
+    types = _types(declaration)
+    if form.format == "cnv":
+        header = read_header(head)
+        if header is None or not header.names:
+            raise StreamError(f"file {file.name}: no header with '# name' and '*END*' found, which files.format 'cnv' has.")
+        names = header.names
+        at = _positions(file, declaration, names)
+        delimited = Delimited(len(names), at, {name: types[name] for name in at}, quote=None, nulls=declaration.nulls)
+        return Layout(Cnv(delimited, header.bad_flag), header.size, header.lines, declaration.time.origin or header.start_us)
+    if form.format == "json":
+        sources = {name: column.sources for name, column in declaration.by_name.items() if name in types}
+        return Layout(JsonLines(sources, types, declaration.nulls), begin, 0, origin)
+    lines = Lines(head[begin:], 0, 0)
+    if form.header:
+        return _with_header(file, declaration, form, lines, begin, origin)
+    _check_delimiter(file, declaration, form, lines)
+    at = {column.name: position for position, column in enumerate(_in_file(declaration)) if column.type != "skip"}
+    return Layout(_delimited(declaration, form, len(_in_file(declaration)), at), begin, 0, origin)
+
+
+def _with_header(file: RawFile, declaration: Declaration, form: Files, lines: Lines, begin: int, origin: int) -> Layout:
+    if not len(lines.filled):
+        return Layout(_delimited(declaration, form, 1, {}), begin, 0, origin)
+    header = int(lines.filled[0])
+    text = lines.bytes_of(header).decode(form.encoding, "replace")
+    names = next(
+        csv.reader(
+            [text], delimiter=form.separator, quotechar=form.quote or None, quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
+        )
+    )
+    names = [name.strip() for name in names]
+    if len(names) == 1 and len(_in_file(declaration)) > 1:
+        raise StreamError(f"file {file.name}: its header {text[:80]!r} has no {form.separator!r}, the setting files.delimiter.")
+    at = _positions(file, declaration, names)
+    return Layout(_delimited(declaration, form, len(names), at), begin + int(lines.ends[header]), header + 1, origin)
+
+
+def _delimited(declaration: Declaration, form: Files, fields: int, at: Mapping[str, int]) -> Delimited:
+    types = {name: kind for name, kind in _types(declaration).items() if name in at}
+    return Delimited(fields, at, types, form.separator, form.quote, declaration.nulls, form.short_records, form.glued_after)
+
+
+def _positions(file: RawFile, declaration: Declaration, names: Sequence[str]) -> dict[str, int]:
+    """Where each declared column is among the file's."""
+    at = {}
+    for column in _in_file(declaration):
+        if column.type == "skip":
+            continue
+        places = [names.index(source) for source in column.sources if source in names]
+        if not places and column.optional:
+            continue
+        if not places:
+            wanted = " or ".join(repr(source) for source in column.sources)
+            raise StreamError(f"file {file.name}: the column {wanted} of the setting columns is missing; found are {', '.join(names)}.")
+        at[column.name] = places[0]
+    return at
+
+
+def _check_delimiter(file: RawFile, declaration: Declaration, form: Files, lines: Lines) -> None:
+    """Refuse a file none of whose first records has the delimiter at all."""
+    if len(_in_file(declaration)) < 2 or not len(lines.filled):
+        return
+    first = [lines.bytes_of(int(at)) for at in islice(lines.filled, _LOOKED_AT)]
+    if not any(form.separator.encode() in line for line in first):
+        shown = first[0][:80].decode("utf-8", "backslashreplace")
+        raise StreamError(f"file {file.name}: its first record {shown!r} has no {form.separator!r}, the setting files.delimiter.")
+
+
+def _columnar(folder: Lake, file: RawFile, declaration: Declaration, form: Files) -> Layout:
+    files = folder.files(folder.root)
+    paths = [file.name]
+    if form.format == "delta":
+        table = folder.table(f"{folder.root}/{file.name}", file.size)
+        paths = sorted(f"{file.name}/{path}" for path in pa.table(table.get_add_actions())["path"].to_pylist()) if table else []
+    groups: list[tuple[str, int, int]] = []
+    names: list[str] = []
+    for path in paths:
+        try:
+            with pq.ParquetFile(files.open_input_file(path)) as parquet:
+                names = parquet.schema_arrow.names
+                groups += [(path, group, parquet.metadata.row_group(group).num_rows) for group in range(parquet.num_row_groups)]
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise StreamError(f"file {path}: it is not Parquet, as files.format says ({str(problem).splitlines()[0]}).") from None
+    at = {name: names[position] for name, position in _positions(file, declaration, names).items()} if names else {}
+    times = [name for name, column in declaration.by_name.items() if column.type == "time"]
+    return Layout(Columnar(at, _types(declaration), times, declaration.nulls), origin_us=declaration.time.origin or 0, groups=groups)
+
+
+def _in_file(declaration: Declaration) -> list[Column]:
+    return [column for column in declaration.columns if column.from_file is None]
+
+
+def _types(declaration: Declaration) -> dict[str, pa.DataType]:
+    return {column.name: TYPES[column.type] for column in _in_file(declaration) if column.type != "skip"}
+
+
+def _head(folder: Lake, file: RawFile, form: Files) -> bytes:
+    try:
+        with open_raw(folder, file.name) as opened:
+            return opened.read(LONGEST_BYTES)
+    except FileNotFoundError:
+        raise StreamError(f"file {file.name}: it is no longer in {folder.root}.") from None
+    except OSError:
+        if is_compressed(file.name):  # cut short, or not compressed at all: told record by record
+            return b""
+        raise

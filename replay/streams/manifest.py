@@ -1,0 +1,84 @@
+"""The manifest of a log: which raw files are in it, and what became of each.
+
+Written before the commit that puts the tuples into the log, and named by that commit, so that log and manifest cannot
+disagree: a crash in between leaves a manifest that nothing names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from replay.lake import Lake
+from replay.streams.raw import RawFile
+
+INGESTION = "reprise.ingestion"
+"""The commit's metadata that names the manifest."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A raw file that is in the log."""
+
+    name: str
+    size: int
+    checksum: str
+    lines: int = 0
+    records: int = 0
+    rows: int = 0
+    rejected: int = 0
+
+    def same_as(self, file: RawFile, checksum: str) -> bool:
+        """Whether it is the file that it was."""
+        return (self.name, self.size, self.checksum) == (file.name, file.size, checksum)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a log was made of."""
+
+    ingestion: str
+    stream: str
+    declaration: str
+    """The fingerprint of the declaration."""
+    origin: dict[str, Any]
+    """`kind`: original or twin; of a twin, what it was made with."""
+    files: list[Entry] = field(default_factory=list)
+    """In order."""
+
+    @property
+    def rows(self) -> int:
+        """How many tuples there are."""
+        return sum(entry.rows for entry in self.files)
+
+    @property
+    def rejected(self) -> int:
+        """How many records were rejected."""
+        return sum(entry.rejected for entry in self.files)
+
+    def write(self, lake: Lake) -> None:
+        """Keep it, for the commit that is to name it."""
+        lake.write_json(_folder(lake, self.stream), f"{self.ingestion}.json", asdict(self))
+
+
+def read_manifest(lake: Lake, stream: str) -> Manifest | None:
+    """The manifest of a stream's log as it is, or None if it was not ingested."""
+    table = lake.table(lake.address("streams", stream))
+    if table is None:
+        return None
+    last = table.history(limit=1)[0]
+    content = lake.read_json(_folder(lake, stream), f"{last[INGESTION]}.json") if INGESTION in last else None
+    if content is None:
+        return None
+    return Manifest(**{**content, "files": [Entry(**entry) for entry in content["files"]]})
+
+
+def in_order(known: Sequence[Entry], found: Sequence[RawFile]) -> list[RawFile]:
+    """The files in the order of their arrival: those that were there before stay in front."""
+    places = {entry.name: place for place, entry in enumerate(known)}
+    return sorted(found, key=lambda file: places.get(file.name, len(places)))
+
+
+def _folder(lake: Lake, stream: str) -> str:
+    return lake.address("streams", f"{stream}__files")

@@ -1,0 +1,124 @@
+"""Raw files: which there are, in which order, whether they are still the same, and how each is opened.
+
+Names are ordered with their numbers by value, so that `part-10` comes behind `part-9`. Nothing here looks into a file; what is in
+its head is read in `layout.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from replay.lake import Lake
+from replay.streams.declaration import Declaration
+from replay.streams.parsed import StreamError
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+CHECKSUM_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file of a stream."""
+
+    name: str
+    """Its path below the stream's folder."""
+    size: int
+    kind: int
+    """Which of the declaration's `files` it is."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a plain mapping."""
+        return asdict(self)
+
+
+def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
+    """The stream's files in a folder, in the order in which they are read.
+
+    Raises:
+        StreamError: there are none.
+    """
+    files = folder.files(folder.root)
+    found: list[RawFile] = []
+    try:
+        infos = files.get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
+    except OSError as problem:
+        raise StreamError(f"stream {declaration.name}: its folder {folder.root} cannot be read ({problem}).") from None
+    tables = sorted({info.path.partition("/_delta_log")[0] for info in infos if "/_delta_log/" in f"/{info.path}"})
+    for kind, form in enumerate(declaration.files):
+        if form.format == "delta":
+            found += [RawFile(path, _delta_version(folder, path), kind) for path in tables if fnmatchcase(path, form.pattern)]
+            continue
+        for info in infos:
+            if (
+                info.type == pafs.FileType.File
+                and not info.path.endswith(".part")
+                and not any(info.path.startswith(f"{t}/") for t in tables)
+            ):
+                plain = info.path.removesuffix(_compression(info.path)[0])
+                if fnmatchcase(info.path, form.pattern) or fnmatchcase(plain, form.pattern):
+                    found.append(RawFile(info.path, info.size, kind))
+    if not found:
+        patterns = " or ".join(repr(form.pattern) for form in declaration.files)
+        raise StreamError(f"stream {declaration.name}: no file in {folder.root} matches its setting files.pattern, {patterns}.")
+    return sorted({file.name: file for file in reversed(found)}.values(), key=lambda file: natural(file.name))
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """The key by which names are ordered, numbers in them by value.
+
+    >>> sorted(["b", "a10", "a9"], key=natural)
+    ['a9', 'a10', 'b']
+    """
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts if part]
+
+
+def open_raw(folder: Lake, name: str) -> pa.NativeFile:
+    """A file as a stream of its bytes, decompressed."""
+    file = folder.files(folder.root).open_input_file(name)
+    codec = _compression(name)[1]
+    return pa.CompressedInputStream(file, codec) if codec else file
+
+
+def is_compressed(name: str) -> bool:
+    """Whether a file can only be read from its beginning."""
+    return _compression(name)[1] is not None
+
+
+def digest(folder: Lake, file: RawFile, block: int) -> str:
+    """The checksum of one block of a file, as it lies on the disk."""
+    with folder.files(folder.root).open_input_file(file.name) as opened:
+        opened.seek(block * CHECKSUM_BYTES)
+        sha = hashlib.sha256()
+        for _ in range(CHECKSUM_BYTES >> 20):
+            piece = opened.read(1 << 20)
+            sha.update(piece)
+            if len(piece) < 1 << 20:
+                break
+        return sha.hexdigest()
+
+
+def checksum(digests: list[str]) -> str:
+    """The checksum of a file by those of its blocks."""
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _compression(name: str) -> tuple[str, str | None]:
+    for suffix, codec in COMPRESSED.items():
+        if name.endswith(suffix):
+            return suffix, codec
+    return "", None
+
+
+def _delta_version(folder: Lake, path: str) -> int:
+    table = folder.table(f"{folder.root}/{path}")
+    if table is None:
+        raise StreamError(f"file {path}: it is not a Delta table, as the setting files.format says.")
+    return int(table.version())

@@ -1,0 +1,133 @@
+"""The first half of an ingestion: files are looked at, cut into splits and staged; what came of it, file by file.
+
+Knows nothing of the log. Splits are numbered in the order of files and of their places there, which is the order of their
+tuples where a stream arrives in the order of its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from replay.lake import Lake
+from replay.streams.columnar import Columnar
+from replay.streams.declaration import Declaration
+from replay.streams.layout import Layout, look
+from replay.streams.manifest import Entry
+from replay.streams.numbering import Judged, judge
+from replay.streams.parsed import Reject, StreamError
+from replay.streams.raw import CHECKSUM_BYTES, RawFile, checksum, digest, is_compressed
+from replay.streams.samples import Sample
+from replay.streams.staging import Run, Split, Staged, stage
+from replay.streams.tasks import Tasks
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Files that were read and staged."""
+
+    files: Sequence[RawFile]
+    splits: Sequence[Split]
+    staged: Sequence[Staged]
+    judged: Judged
+
+    @property
+    def runs(self) -> list[Run]:
+        """The staged files that count, in order."""
+        return self.judged.runs
+
+    @property
+    def rows(self) -> int:
+        """How many tuples they hold."""
+        return sum(self.judged.rows)
+
+    @property
+    def records(self) -> int:
+        """How many records were read."""
+        return sum(report.records for report in self.staged)
+
+    @property
+    def rejected(self) -> int:
+        """How many of them are not stored."""
+        return self.records - self.rows
+
+    @cached_property
+    def sample(self) -> Sample:
+        """Of what the tuples are ordered by."""
+        whole = Sample.empty()
+        for report in self.staged:
+            whole = whole.merged(report.sample)
+        return whole
+
+    def entries(self, sums: Mapping[str, str]) -> list[Entry]:
+        """What the manifest says of each file: rows in = rows stored + rows rejected."""
+        late: dict[int, int] = {}
+        for split, _ in self.judged.rejects:
+            late[split] = late.get(split, 0) + 1
+        entries = []
+        for file in self.files:
+            of = [at for at, split in enumerate(self.splits) if split.file is file]
+            records, rows = sum(self.staged[at].records for at in of), sum(self.judged.rows[at] for at in of)
+            rejected = sum(self.staged[at].rejected + late.get(at, 0) for at in of)
+            if records != rows + rejected:
+                raise StreamError(f"file {file.name}: {records} records, but {rows} rows and {rejected} rejects; nothing was stored.")
+            lines = sum(self.staged[at].lines for at in of) + (self.splits[of[0]].layout.lines if of else 0)
+            entries.append(Entry(file.name, file.size, sums[file.name], lines, records, rows, rejected))
+        return entries
+
+    def rejects(self) -> Iterator[tuple[str, int, str | None, list[Reject]]]:
+        """For each split with rejects: its file, how many lines come before it, where they are staged, and further ones."""
+        more: dict[int, list[Reject]] = {}
+        for at, reject in self.judged.rejects:
+            more.setdefault(at, []).append(reject)
+        lines: dict[str, int] = {}
+        for at, (split, report) in enumerate(zip(self.splits, self.staged, strict=True)):
+            before = lines.setdefault(split.file.name, split.layout.lines)
+            if report.rejects or at in more:
+                yield split.file.name, before, report.rejects, more.get(at, [])
+            lines[split.file.name] = before + report.lines
+
+
+def checksums(folder: Lake, declaration: Declaration, files: Sequence[RawFile], tasks: Tasks) -> dict[str, str]:
+    """The checksum of each file; a Delta table is told by its version, which never changes."""
+    blocks = [
+        (folder, file, block) for file in files if declaration.files[file.kind].format != "delta"
+        for block in range(max(-(-file.size // CHECKSUM_BYTES), 1))
+    ]  # fmt: skip
+    found: dict[str, list[str]] = {file.name: [] for file in files}
+    for (_, file, _), text in zip(blocks, tasks(_digest, blocks), strict=True):
+        found[file.name].append(text)
+    return {file.name: checksum([str(file.size), *found[file.name]]) for file in files}
+
+
+def read_files(folder: Lake, declaration: Declaration, files: Sequence[RawFile], stage_at: Lake, split_bytes: int, tasks: Tasks) -> Outcome:
+    """Stage files. All of them are looked at before the first is read."""
+    layouts = tasks(_look, [(folder, file, declaration) for file in files])
+    splits: list[Split] = []
+    for file, layout in zip(files, layouts, strict=True):
+        for begin, end, groups in _cut(declaration, file, layout, split_bytes):
+            splits.append(Split(folder, declaration, file, layout, len(splits), begin, end, groups, stage_at))
+    stage_at.make_folder(stage_at.root)
+    staged = tasks(stage, splits, lambda split: split.bytes)
+    return Outcome(files, splits, staged, judge(splits, staged, declaration.max_jump))
+
+
+def _cut(
+    declaration: Declaration, file: RawFile, layout: Layout, split_bytes: int
+) -> Iterator[tuple[int, int | None, tuple[tuple[str, int, int], ...]]]:
+    if isinstance(layout.reader, Columnar):
+        yield from ((0, 0, (group,)) for group in layout.groups)
+    elif is_compressed(file.name) or declaration.files[file.kind].line_ends_in_fields:
+        yield layout.begin, None, ()
+    else:
+        for begin in range(layout.begin, max(file.size, layout.begin + 1), split_bytes):
+            yield begin, begin + split_bytes, ()
+
+
+def _look(task: tuple[Lake, RawFile, Declaration]) -> Layout:
+    return look(*task)
+
+
+def _digest(task: tuple[Lake, RawFile, int]) -> str:
+    return digest(*task)

@@ -1,0 +1,305 @@
+"""Staging: one split of a raw file becomes tuples in an Arrow file, numbered within the split, and a report about them.
+
+Runs in the tasks, block by block, in memory that does not grow with the file. What needs the whole stream (arrival, clock,
+neighbours in other splits) is left to `numbering.py`, which sees only reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engines.contract import TIMESTAMP
+from replay.lake import Lake
+from replay.streams.columnar import Columnar
+from replay.streams.declaration import Declaration
+from replay.streams.layout import Layout
+from replay.streams.lines import Lines, read_lines
+from replay.streams.parsed import Parsed, Reject, StreamError
+from replay.streams.raw import RawFile, open_raw
+from replay.streams.records import ARRIVED, complete, schema
+from replay.streams.samples import Sample
+from replay.streams.spikes import Spikes
+
+BATCH_ROWS = 1 << 16
+RUN_ROWS = 1 << 20
+"""How many tuples are sorted at a time where arrival is not the order of the file."""
+REJECTS = pa.schema([("file", pa.string()), ("line", pa.int64()), ("text", pa.string()), ("reason", pa.string())])
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a raw file that one task reads."""
+
+    folder: Lake
+    declaration: Declaration
+    file: RawFile
+    layout: Layout
+    number: int
+    """Counted through all splits of an ingestion."""
+    begin: int = 0
+    end: int | None = None
+    groups: tuple[tuple[str, int, int], ...] = ()
+    stage: Lake = field(default_factory=lambda: Lake("."))
+    """Where staged files go."""
+
+    @property
+    def bytes(self) -> int:
+        """About how much there is to read."""
+        return (self.file.size if self.end is None else min(self.end, self.file.size)) - self.begin
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A record batch of a staged file."""
+
+    rows: int
+    clock: int
+    """The largest time in it."""
+    first: int
+    """Its first value of what the stream is ordered by; 0 where that is the file."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A file of tuples: staged in the order of the raw file, or sorted by what they are ordered by; or one of the log."""
+
+    path: str
+    batches: list[Batch]
+    of_log: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many tuples it holds."""
+        return sum(batch.rows for batch in self.batches)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The first or the last row of a split, if it may be wrong beside a neighbour in another."""
+
+    run: Run
+    reject: Reject
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What became of a split."""
+
+    lines: int
+    records: int
+    rejected: int
+    rejects: str | None
+    """The file with them."""
+    runs: list[Run]
+    head: Edge | None
+    tail: Edge | None
+    first_us: int | None
+    """The time of the first row, or None if there is none."""
+    last_us: int | None
+    sample: Sample
+
+    @property
+    def rows(self) -> int:
+        """How many tuples were staged, those at doubtful edges too."""
+        return sum(run.rows for run in self.runs) + sum(edge.run.rows for edge in (self.head, self.tail) if edge)
+
+
+@runtime_checkable
+class _ReadsLines(Protocol):
+    def parse(self, lines: Lines) -> Parsed: ...
+
+
+def stage(split: Split) -> Staged:
+    """Read a split and write its tuples and its rejects."""
+    declaration = split.declaration
+    writer = _Writer(split.stage, f"{split.number:08d}", schema(declaration), ordered_by(declaration))
+    spikes = Spikes(declaration.max_jump, declaration.times[-1])
+    rejects = _Rejects(split)
+    lines = records = 0
+    for parsed in _pieces(split):
+        found = complete(declaration, parsed, split.file.name, split.layout.origin_us)
+        if found.rows.num_rows + len(found.rejects) != parsed.records:
+            told = f"{parsed.records} records, but {found.rows.num_rows} rows and {len(found.rejects)} rejects"
+            raise StreamError(f"file {split.file.name}: {told}; nothing was stored.")
+        rows, wrong = spikes.push(found.rows, found.text)
+        writer.add(rows)
+        rejects.add([*found.rejects, *wrong])
+        lines, records = lines + parsed.lines, records + parsed.records
+    last, *doubtful = spikes.finish()
+    if last is not None:
+        writer.add(last)
+    runs = writer.finish()
+    head, tail = (
+        Edge(writer.alone(row, name), reject) if row and reject else None
+        for name, (row, reject) in zip(("head", "tail"), doubtful, strict=True)
+    )
+    return Staged(lines, records, rejects.count, rejects.finish(), runs, head, tail, spikes.first_us, spikes.last_us, writer.sample)
+
+
+def ordered_by(declaration: Declaration) -> str | None:
+    """The staged column that tuples are sorted by; None: they stay in the order of their file."""
+    return None if declaration.order == "file" else declaration.times[-1] if declaration.order == "time" else ARRIVED
+
+
+def _pieces(split: Split) -> Iterator[Parsed]:
+    """The split, taken apart."""
+    reader, form = split.layout.reader, split.declaration.files[split.file.kind]
+    if isinstance(reader, Columnar):
+        files, first = split.folder.files(split.folder.root), 0
+        for path, group, rows in split.groups:
+            for parsed in reader.read(files, path, [group]):
+                yield Parsed(
+                    parsed.table, parsed.line + first, parsed.text, parsed.lines, parsed.records,
+                    [Reject(r.line + first, r.text, r.reason) for r in parsed.rejects],
+                )  # fmt: skip
+            first += rows
+        return
+    quote = ord(form.quote) if form.line_ends_in_fields and form.quote else None
+    for lines in _lines(split, quote):
+        if isinstance(lines, Parsed):
+            yield lines
+        else:
+            yield from (reader.parse(piece) for piece in _decoded(lines, form.encoding))
+
+
+def _lines(split: Split, quote: int | None) -> Iterator[Lines | Parsed]:
+    """The lines of a split; where compressed data is cut short, a reject that says so."""
+    at_line = split.begin == split.layout.begin
+    done = 0
+    try:
+        with open_raw(split.folder, split.file.name) as opened:
+            _skip(opened, split.begin if at_line else split.begin - 1)
+            for lines in read_lines(opened, split.begin, split.end, at_line=at_line, quote=quote):
+                yield lines
+                done = lines.first + len(lines.ends)
+    except FileNotFoundError:
+        raise StreamError(f"file {split.file.name}: it is no longer in {split.folder.root}; nothing was stored.") from None
+    except OSError as problem:
+        reject = Reject(done, "", f"compressed data that cannot be read ({str(problem).splitlines()[0]})")
+        names = [(name, kind) for name, kind in _empty_types(split).items()]
+        yield Parsed(pa.schema(names).empty_table(), np.empty(0, np.int64), str, 1, 1, [reject])
+
+
+def _empty_types(split: Split) -> dict[str, pa.DataType]:
+    reader = split.layout.reader
+    return dict(reader.form.types if hasattr(reader, "form") else reader.types)
+
+
+def _skip(opened: pa.NativeFile, count: int) -> None:
+    if opened.seekable():
+        opened.seek(count)
+        return
+    while count:
+        count -= len(opened.read(min(count, 1 << 20))) or count
+
+
+def _decoded(lines: Lines, encoding: str) -> Iterator[Lines]:
+    """The lines in UTF-8, whatever they were in. What is not text in that encoding is left as it is, and rejected as such."""
+    if encoding.lower() in ("utf-8", "utf8", "ascii"):
+        yield lines
+        return
+    try:
+        yield Lines(lines.data.decode(encoding).encode(), lines.offset, lines.first, lines.quote, lines.cut)
+    except UnicodeDecodeError:
+        pieces = [_or_as_it_is(lines.data[begin:end], encoding) for begin, end in zip(lines.begins, lines.ends, strict=True)]
+        yield Lines(b"".join(pieces), lines.offset, lines.first, lines.quote, lines.cut)
+
+
+def _or_as_it_is(line: bytes, encoding: str) -> bytes:
+    try:
+        return line.decode(encoding).encode()
+    except UnicodeDecodeError:
+        return line
+
+
+class _Writer:
+    """Rows become staged files: one in the order of the file, or sorted ones of limited size."""
+
+    def __init__(self, stage: Lake, name: str, schema: pa.Schema, ordered_by: str | None) -> None:
+        self._stage, self._name, self._schema, self._by = stage, name, schema, ordered_by
+        self._held: list[pa.Table] = []
+        self._runs: list[Run] = []
+        self.sample = Sample.empty()
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows on."""
+        self._held.append(rows)
+        if sum(table.num_rows for table in self._held) >= RUN_ROWS:
+            self._flush()
+
+    def finish(self) -> list[Run]:
+        """The files that were written."""
+        self._flush()
+        return self._runs
+
+    def alone(self, row: pa.Table, name: str) -> Run:
+        """A row in a file of its own."""
+        self._sample(row)
+        return self._write(row, f"{self._name}-{name}")
+
+    def _flush(self) -> None:
+        rows = pa.concat_tables([self._schema.empty_table(), *self._held])
+        self._held = []
+        if rows.num_rows:
+            if self._by:
+                rows = rows.take(pa.array(np.argsort(int64(rows, self._by), kind="stable")))
+            self._sample(rows)
+            self._runs.append(self._write(rows, f"{self._name}-{len(self._runs):04d}"))
+
+    def _sample(self, rows: pa.Table) -> None:
+        if self._by:
+            self.sample = self.sample.merged(Sample.of(int64(rows, self._by)))
+
+    def _write(self, rows: pa.Table, name: str) -> Run:
+        moves = "end" if "end" in self._schema.names and "start" in self._schema.names else "ts"
+        path, batches = f"{name}.arrow", []
+        with self._stage.files(self._stage.root).open_output_stream(path) as sink, pa.ipc.new_file(sink, self._schema) as out:
+            for batch in rows.combine_chunks().to_batches(BATCH_ROWS):
+                out.write_batch(batch)
+                table = pa.table(batch)
+                batches.append(Batch(batch.num_rows, int(int64(table, moves).max()), int(int64(table, self._by)[0]) if self._by else 0))
+        return Run(path, batches)
+
+
+class _Rejects:
+    """Rejected records become a staged file, if there are any."""
+
+    def __init__(self, split: Split) -> None:
+        self._split, self._path = split, f"{split.number:08d}-rejects.arrow"
+        self._out: pa.ipc.RecordBatchFileWriter | None = None
+        self.count = 0
+
+    def add(self, rejects: list[Reject]) -> None:
+        """Write rejects down, in order of their lines as far as they come at once."""
+        if not rejects:
+            return
+        if self._out is None:
+            self._sink = self._split.stage.files(self._split.stage.root).open_output_stream(self._path)
+            self._out = pa.ipc.new_file(self._sink, REJECTS)
+        rejects = sorted(rejects, key=lambda reject: reject.line)
+        self._out.write_batch(pa.record_batch([
+            pa.array([self._split.file.name] * len(rejects)), pa.array([r.line for r in rejects], pa.int64()),
+            pa.array([r.text for r in rejects]), pa.array([r.reason for r in rejects]),
+        ], schema=REJECTS))  # fmt: skip
+        self.count += len(rejects)
+
+    def finish(self) -> str | None:
+        """The file, if there is one."""
+        if self._out is None:
+            return None
+        self._out.close()
+        self._sink.close()
+        return self._path
+
+
+def int64(rows: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of numbers or times as numbers."""
+    column = rows[name].combine_chunks()
+    values: NDArray[np.int64] = (column.view(pa.int64()) if column.type == TIMESTAMP else column.cast(pa.int64())).to_numpy()
+    return values

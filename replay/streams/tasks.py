@@ -1,0 +1,100 @@
+"""Where the tasks of an ingestion run: in this process, or on Spark.
+
+A task is a function of this package and an argument that can be pickled. A `StreamError` of a task is raised here as it is,
+for it is a sentence to a person; anything else is a failure of the job.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from pyspark.sql import SparkSession
+
+from replay.streams.parsed import StreamError
+
+T = TypeVar("T")
+R = TypeVar("R")
+Advance = Callable[[int], None]
+
+
+class Tasks(Protocol):
+    """Runs a function on every argument and returns the results in their order."""
+
+    def __call__(self, function: Callable[[T], R], arguments: Sequence[T], weigh: Callable[[T], int] | None = None) -> list[R]:
+        """`weigh`: how much of the progress an argument stands for."""
+        ...
+
+
+class InProcess:
+    """One after the other, here."""
+
+    def __init__(self, advance: Advance | None = None) -> None:
+        """`advance` is told the weight of each task that is done."""
+        self._advance = advance
+
+    def __call__(self, function: Callable[[T], R], arguments: Sequence[T], weigh: Callable[[T], int] | None = None) -> list[R]:
+        """The results."""
+        results = []
+        for argument in arguments:
+            results.append(function(argument))
+            if self._advance and weigh:
+                self._advance(weigh(argument))
+        return results
+
+
+class OnSpark:
+    """A Spark task each."""
+
+    def __init__(self, spark: SparkSession, advance: Advance | None = None) -> None:
+        """`advance` is told the weight of what is done, from time to time."""
+        self._context, self._advance = spark.sparkContext, advance
+
+    def __call__(self, function: Callable[[T], R], arguments: Sequence[T], weigh: Callable[[T], int] | None = None) -> list[R]:
+        """The results."""
+        if not arguments:
+            return []
+        done = self._context.accumulator(0)
+
+        def run(argument: Any) -> Any:
+            try:
+                result = function(argument)
+            except StreamError as problem:
+                return problem
+            done.add(weigh(argument) if weigh else 0)
+            return result
+
+        job = self._context.parallelize(list(arguments), len(arguments)).map(run)
+        with _telling(lambda: int(done.value), self._advance):
+            results = job.collect()
+        for result in results:
+            if isinstance(result, StreamError):
+                raise result
+        return results
+
+
+class _telling:  # noqa: N801 - used like a function
+    """Tell how much is done while something else goes on."""
+
+    def __init__(self, value: Callable[[], int], advance: Advance | None) -> None:
+        self._value, self._advance, self._told, self._stop = value, advance, 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._tell()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.2):
+            self._tell()
+
+    def _tell(self) -> None:
+        now = self._value()
+        if self._advance and now > self._told:
+            self._advance(now - self._told)
+            self._told = now

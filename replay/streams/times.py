@@ -1,0 +1,170 @@
+"""Times become microseconds: from text in several formats and zones, from numbers, from Arrow's own timestamps.
+
+By integers throughout: finer digits are cut, never rounded through a double. A time that cannot be read, or a local time
+that does not exist, is no time; what becomes of its record is decided in `records.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from replay.streams.declaration import UNITS_PER_SECOND, Time
+from replay.streams.values import Mask, convert, trimmed
+
+FURTHEST_US = 2**61
+"""No event is further than this from 1970: sums of times and durations stay inside 64 bits."""
+_DECIMAL, _DECIMALS = pa.decimal128(30, 12), 10**12
+
+
+@dataclass(frozen=True)
+class Times:
+    """Event times of records."""
+
+    us: NDArray[np.int64]
+    known: Mask
+    """Which could be read; the others are zero."""
+    original: NDArray[np.int64]
+    """As it was: the number, or the nanoseconds of a text."""
+
+
+def read_times(values: pa.Array, time: Time, origin_us: int = 0) -> Times:
+    """The times of a column of texts, numbers or timestamps.
+
+    >>> texts = pa.array(["2011-09-15 00:00:00-07", "9/15/2011 0:00:20", "soon"])
+    >>> read_times(texts, Time(column="t", format=["iso", "%m/%d/%Y %H:%M:%S"], zone="America/Los_Angeles")).us.tolist()
+    [1316070000000000, 1316070020000000, 0]
+    """
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        return _from_timestamps(values, time)
+    if pa.types.is_integer(kind):
+        return _from_integers(values, time, origin_us)
+    if pa.types.is_floating(kind):
+        return _from_floats(values, time, origin_us)
+    return _from_texts(values, time, origin_us)
+
+
+def to_us(numbers: NDArray[np.int64], unit: str) -> tuple[NDArray[np.int64], Mask]:
+    """Whole numbers of a unit as microseconds, and which of them are near enough to 1970."""
+    per_second = UNITS_PER_SECOND[unit]
+    if per_second >= 10**6:
+        cut = numbers // (per_second // 10**6)
+        return cut, np.abs(cut) < FURTHEST_US
+    factor = 10**6 // per_second
+    near = np.abs(numbers) < FURTHEST_US // factor
+    return np.where(near, numbers, 0) * factor, near
+
+
+def _from_integers(values: pa.Array, time: Time, origin_us: int) -> Times:
+    numbers, there = _numbers(values.cast(pa.int64()))
+    us, near = to_us(numbers, time.unit)
+    return _times(us + origin_us, there & near, numbers)
+
+
+def _from_floats(values: pa.Array, time: Time, origin_us: int) -> Times:
+    """A double holds microseconds of our times only nearly: rounded, since cutting would often be one too few."""
+    numbers = values.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    scaled = numbers * (10**6 / UNITS_PER_SECOND[time.unit])
+    with np.errstate(invalid="ignore"):
+        there = np.isfinite(scaled) & (np.abs(scaled) < FURTHEST_US)
+    us = np.rint(np.where(there, scaled, 0)).astype(np.int64)
+    return _times(us + origin_us, there, us)
+
+
+def _from_timestamps(values: pa.Array, time: Time) -> Times:
+    unit = values.type.unit
+    if values.type.tz is None and time.zone != "UTC":
+        values = _localised(values, time)
+    numbers, there = _numbers(values.view(pa.int64()))
+    us, near = to_us(numbers, unit)
+    return _times(us, there & near, numbers)
+
+
+def _from_texts(values: pa.Array, time: Time, origin_us: int) -> Times:
+    texts = trimmed(values)
+    found: Times | None = None
+    for form in time.format:
+        read = _by_number(texts, time, origin_us) if form == "number" else _by_pattern(texts, form, time)
+        if found is None:
+            found = read
+        else:
+            first = found.known
+            found = Times(*(np.where(first, a, b) for a, b in ((found.us, read.us), (first, read.known), (found.original, read.original))))
+        if found.known.all():
+            break
+        texts = pc.if_else(pa.array(found.known), pa.scalar(None, pa.string()), texts)
+    assert found is not None  # noqa: S101 - a declaration has at least one format
+    return found
+
+
+def _by_pattern(texts: pa.Array, form: str, time: Time) -> Times:
+    """Texts by `iso`, with a zone of their own or without, or by a pattern."""
+    if form != "iso":
+        moments = _localised(_strptime(texts, form), time)
+        us, there = _numbers(moments.cast(pa.timestamp("us", tz="UTC")).view(pa.int64()))
+        return _times(us, there, us * 1000)
+    zoned, taken = convert(texts, lambda these: these.cast(pa.timestamp("ns", tz="UTC")))
+    if not taken.all():
+        rest = pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts)
+        local, _ = convert(rest, lambda these: these.cast(pa.timestamp("ns")))
+        zoned = pc.coalesce(zoned, _localised(local, time).cast(pa.timestamp("ns", tz="UTC")))
+    ns, there = _numbers(zoned.view(pa.int64()))
+    return _times(ns // 1000, there, ns)
+
+
+def _by_number(texts: pa.Array, time: Time, origin_us: int) -> Times:
+    """Numbers, exactly: whole ones as integers, only the others as decimals, which hold fewer digits."""
+    whole, taken = convert(texts, lambda these: these.cast(pa.int64()))
+    found = _from_integers(whole, time, origin_us)
+    if taken.all():
+        return found
+    decimals, _ = convert(pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts), lambda these: these.cast(_DECIMAL))
+    floor = pc.floor(decimals)
+    fraction = np.frombuffer(pc.subtract(decimals, floor).cast(_DECIMAL).fill_null(0).buffers()[1], np.int64)[::2][: len(texts)]
+    units, there = _numbers(convert(floor, lambda these: these.cast(pa.int64()))[0])
+    us, near = to_us(units, time.unit)
+    us = us + fraction // (_DECIMALS // max(10**6 // UNITS_PER_SECOND[time.unit], 1)) + origin_us
+    known = there & near
+    return _times(np.where(known, us, found.us), known | found.known, np.where(known, units, found.original))
+
+
+def _strptime(texts: pa.Array, pattern: str) -> pa.Array:
+    """Texts by a pattern; the C library takes the 30th of February for the 2nd of March, we do not."""
+    moments = pc.strptime(texts, format=pattern, unit="us", error_is_null=True)
+    doubtful = pc.fill_null(pc.less_equal(pc.day(moments), 3), False)
+    if not pc.any(doubtful).as_py():
+        return moments
+    names = texts.filter(doubtful).unique()
+    wrong = pa.array([text for text in names.to_pylist() if not _exists(text, pattern)], pa.string())
+    return pc.if_else(pc.is_in(texts, wrong), pa.scalar(None, moments.type), moments) if len(wrong) else moments
+
+
+def _exists(text: str, pattern: str) -> bool:
+    try:
+        datetime.strptime(text, pattern)  # noqa: DTZ007 - only whether there is such a day
+    except ValueError:
+        return False
+    return True
+
+
+def _localised(moments: pa.Array, time: Time) -> pa.Array:
+    """Local times as instants: of two the first, and null where there is none."""
+    first = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="earliest")
+    second = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="latest")
+    same = pc.equal(first, second)
+    return first if pc.all(same).as_py() in (True, None) else pc.if_else(same, first, pa.scalar(None, first.type))
+
+
+def _numbers(values: pa.Array) -> tuple[NDArray[np.int64], Mask]:
+    there: Mask = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    return values.fill_null(0).to_numpy(zero_copy_only=False), there
+
+
+def _times(us: NDArray[np.int64], known: Mask, original: NDArray[np.int64]) -> Times:
+    return Times(np.where(known, us, 0), known, np.where(known, original, 0))

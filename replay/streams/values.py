@@ -1,0 +1,67 @@
+"""Texts become values: which of them a conversion takes, without looking at each.
+
+Arrow's conversions take all of an array or nothing. Here the few that they do not take are found by halving, so that a
+value is accepted if, and only if, it would be accepted alone: no result depends on what else was in the same block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+TRUE, FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
+Mask = NDArray[np.bool_]
+
+
+def convert(texts: pa.Array, conversion: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, Mask]:
+    """The converted texts, null where the conversion does not take one, and which it took (nulls it always does).
+
+    >>> convert(pa.array(["1", "x", None]), lambda texts: texts.cast(pa.int64()))[0].to_pylist()
+    [1, None, None]
+    """
+    try:
+        return conversion(texts), np.ones(len(texts), bool)
+    except pa.ArrowInvalid:
+        pass
+    distinct = texts.dictionary_encode()
+    good = np.zeros(len(distinct.dictionary), bool)
+    _halve(distinct.dictionary, conversion, good, 0)
+    codes = distinct.indices
+    taken = pc.fill_null(pa.array(good).take(codes), True).to_numpy(zero_copy_only=False)
+    return conversion(pc.if_else(pa.array(taken), texts, pa.scalar(None, texts.type))), taken
+
+
+def typed(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Mask]:
+    """Texts as values of a type, as Arrow's reader of CSV takes them: numbers may stand between spaces and tabs."""
+    if pa.types.is_boolean(kind):
+        is_true = pc.is_in(texts, pa.array(TRUE, texts.type))
+        known = pc.or_(is_true, pc.is_in(texts, pa.array(FALSE, texts.type)))
+        values = pc.if_else(known, is_true, pa.scalar(None, pa.bool_()))
+        values = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), values)
+        return values, (pc.or_(known, pc.is_null(texts))).to_numpy(zero_copy_only=False)
+    if pa.types.is_string(kind):
+        return convert(texts, lambda these: these.cast(pa.string()))
+    return convert(texts, lambda these: trimmed(these).cast(kind))
+
+
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Texts without spaces and tabs around them."""
+    return pc.ascii_trim(texts if pa.types.is_string(texts.type) else texts.cast(pa.string()), " \t")
+
+
+def _halve(texts: pa.Array, conversion: Callable[[pa.Array], pa.Array], good: Mask, at: int) -> None:
+    """Mark which texts, the first of which has the number `at`, the conversion takes."""
+    if not len(texts):
+        return
+    try:
+        conversion(texts)
+        good[at : at + len(texts)] = True
+    except pa.ArrowInvalid:
+        if len(texts) > 1:
+            half = len(texts) // 2
+            _halve(texts.slice(0, half), conversion, good, at)
+            _halve(texts.slice(half), conversion, good, at + half)

@@ -1,0 +1,144 @@
+"""Writing: a stretch of tuples becomes files of the log, or is compared with what the log holds.
+
+Runs in the tasks. Every stretch knows its first arrival and the clock before it, so no task needs another; memory is that
+of a stretch, which is a file of the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from replay.files import Written, write_file
+from replay.lake import Lake
+from replay.log import OWN_COLUMNS, Log
+from replay.log_writer import by_day, complete, write_day
+from replay.reading import file_slices
+from replay.streams.numbering import Slice, Stretch
+from replay.streams.parsed import Reject
+from replay.streams.records import LINE
+from replay.streams.staging import BATCH_ROWS, REJECTS, Run, int64
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A stretch, and where it comes from and goes to."""
+
+    stage: Lake
+    lake: Lake
+    address: str
+    stretch: Stretch
+    ordered_by: str | None
+    log_version: int | None = None
+    """The version of the log that it is compared with."""
+
+
+@dataclass(frozen=True)
+class Locating:
+    """A sorted file in which the beginnings of ranges are looked for."""
+
+    stage: Lake
+    run: Run
+    cuts: NDArray[np.int64]
+    ordered_by: str
+    moves: str
+
+
+@dataclass(frozen=True)
+class RejectsOf:
+    """The rejects of a split, and what is known of it by now."""
+
+    stage: Lake
+    lake: Lake
+    address: str
+    file: str
+    lines_before: int
+    path: str | None
+    more: list[Reject]
+
+
+def write(task: Writing) -> list[Written]:
+    """Write the stretch, a file for each day."""
+    return [write_day(task.lake, task.address, rows) for rows in by_day(_rows(task))]
+
+
+def first_difference(task: Writing) -> int | None:
+    """The first arrival of the stretch at which the log holds something else, or nothing."""
+    rows = _rows(task)
+    first = int(rows["arrival"][0].as_py())
+    log = Log.open(task.lake, task.address, task.log_version)
+    end = min(first + rows.num_rows, log.end)
+    if first >= log.end:
+        return first
+    held = []
+    for part in file_slices("", log, first, end, behind_us=0, alone=False):
+        with pq.ParquetFile(task.lake.files(log.address).open_input_file(part.path)) as parquet:
+            held.append(parquet.read(columns=rows.column_names, use_threads=False).slice(part.skip, part.take))
+    old = pa.concat_tables(held)
+    new = rows.slice(0, end - first)
+    same = np.ones(new.num_rows, bool)
+    for name in new.column_names:
+        a, b = new[name].combine_chunks(), old[name].combine_chunks().cast(new[name].type)
+        equal = pc.equal(a, b).fill_null(False).to_numpy(zero_copy_only=False)
+        same &= equal | (pc.is_null(a).to_numpy(zero_copy_only=False) & pc.is_null(b).to_numpy(zero_copy_only=False))
+    if not same.all():
+        return first + int(np.argmin(same))
+    return None if end == first + rows.num_rows else end
+
+
+def locate(task: Locating) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each range begins in a sorted file, with its end, and the largest time in each range."""
+    rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows))
+    values, times = int64(rows, task.ordered_by), int64(rows, task.moves)
+    positions = np.concatenate(([0], np.searchsorted(values, task.cuts, side="left"), [len(values)])).astype(np.int64)
+    largest = [int(times[a:b].max()) if a < b else -(2**62) for a, b in zip(positions, positions[1:], strict=False)]
+    return positions, np.array(largest, np.int64)
+
+
+def write_rejects(task: RejectsOf) -> Written:
+    """The rejects of a split, with the numbers that their lines have in the file."""
+    held = []
+    if task.path is not None:
+        with task.stage.files(task.stage.root).open_input_file(task.path) as opened:
+            held.append(pa.ipc.open_file(opened).read_all())
+    if task.more:
+        held.append(pa.table({
+            "file": [task.file] * len(task.more), "line": [r.line for r in task.more],
+            "text": [r.text for r in task.more], "reason": [r.reason for r in task.more],
+        }, schema=REJECTS))  # fmt: skip
+    rows = pa.concat_tables(held)
+    rows = rows.set_column(1, "line", pc.add(rows["line"], task.lines_before + 1)).sort_by("line")
+    return write_file(task.lake, task.address, rows)
+
+
+def read_slice(stage: Lake, part: Slice) -> pa.Table:
+    """Some rows of a staged file."""
+    files = stage.files(stage.root)
+    with pa.memory_map(f"{stage.root}/{part.path}") if stage.local else files.open_input_file(part.path) as opened:
+        reader = pa.ipc.open_file(opened)
+        numbers = range(part.begin // BATCH_ROWS, -(-part.end // BATCH_ROWS))
+        rows = pa.Table.from_batches([reader.get_batch(number) for number in numbers], schema=reader.schema)
+        return rows.slice(part.begin - numbers.start * BATCH_ROWS, part.end - part.begin)
+
+
+def _rows(task: Writing) -> pa.Table:
+    """The rows of a stretch, with the log's own columns."""
+    stretch = task.stretch
+    tables = [_log_rows(task, part) if part.of_log else read_slice(task.stage, part).drop_columns([LINE]) for part in stretch.slices]
+    rows = pa.concat_tables(tables)
+    if stretch.sort and task.ordered_by:
+        rows = rows.take(pa.array(np.argsort(int64(rows, task.ordered_by), kind="stable")))
+    finished, _, _ = complete(rows, stretch.first, stretch.clock, stretch.arrived)
+    return finished.slice(stretch.skip, stretch.rows)
+
+
+def _log_rows(task: Writing, part: Slice) -> pa.Table:
+    with pq.ParquetFile(task.lake.files(task.address).open_input_file(part.path)) as parquet:
+        rows = parquet.read(use_threads=False).slice(part.begin, part.end - part.begin)
+    kept_apart = task.ordered_by == "arrived"
+    return rows.drop_columns([name for name in OWN_COLUMNS if not (kept_apart and name == "arrived")])
