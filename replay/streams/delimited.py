@@ -19,6 +19,8 @@ from replay.streams.lines import Lines
 from replay.streams.parsed import Parsed, Reject, Rules, not_a
 from replay.streams.values import FALSE, TRUE, typed
 
+_FEW = 64
+
 
 @dataclass(frozen=True)
 class Delimited:
@@ -68,8 +70,7 @@ class Delimited:
         rejects += [Reject(origin[reject.line], reject.text, reject.reason) for reject in repaired.rejects]
         rejects += [Reject(origin[at], again.text_of(at), "cannot be taken apart into fields") for at in repaired.wrong]
         line = np.concatenate((read.line, origins[repaired.line]))
-        order = np.argsort(line, kind="stable")
-        return pa.concat_tables([read.table, repaired.table]).take(pa.array(order)), line[order], rejects
+        return _merged(read, repaired.table, origins[repaired.line]), np.sort(line, kind="stable"), rejects
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class _Read:
 
 def _read_lines(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Read:
     """Some of the lines: as typed columns if all of them allow it, else by way of text."""
+    if not len(wanted):
+        return _Read(_nothing(form.types), wanted, [], [])
     data = lines.data if len(wanted) == len(lines.filled) else lines.only(wanted)
     if lines.cut:
         return _Read(_nothing(form.types), wanted[:0], [Reject(0, lines.text_of(0), "longer than a record can be")], [])
@@ -127,8 +130,6 @@ def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Rea
 
 def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) -> tuple[pa.Table, list[int]]:
     """All records of the data, and the numbers of those that have not as many fields as they should."""
-    if not data.strip(b"\r\n"):
-        return _nothing(types), []
     wrong: list[int] = []
 
     def skip(row: csv.InvalidRow) -> str:
@@ -165,6 +166,19 @@ def _repair(form: Delimited, line: bytes) -> list[bytes] | None:
             ),
         ]
     return [line] if len(fields) == form.fields and form.quote is None else None
+
+
+def _merged(read: _Read, more: pa.Table, lines: NDArray[np.int64]) -> pa.Table:
+    """The rows with further ones at their lines: a few by slices, which copies nothing."""
+    if len(lines) > _FEW:
+        order = np.argsort(np.concatenate((read.line, lines)), kind="stable")
+        return pa.concat_tables([read.table, more]).take(pa.array(order))
+    places = [*np.searchsorted(read.line, lines).tolist(), read.table.num_rows]
+    pieces, at = [], 0
+    for row, place in enumerate(places):
+        pieces += [read.table.slice(at, place - at), more.slice(row, 1)]
+        at = place
+    return pa.concat_tables(pieces)
 
 
 def _is_glued(form: Delimited, fields: list[bytes]) -> bool:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 LONGEST_BYTES = 1 << 20
 """A longer line is rejected whole: no record has a million characters, and a file without line ends must not fill the memory."""
 SHOWN_BYTES = 1000
@@ -34,11 +34,13 @@ class Lines:
     """A line end between two of these belongs to its line."""
     cut: dict[int, int] = field(default_factory=dict)
     """How many bytes long a line was of which `data` holds only the beginning."""
+    known_ends: NDArray[np.int64] | None = None
+    """Where its lines end, for whom who has found that out already."""
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
         """Where each line ends, its line end included."""
-        return line_ends(self.data, last=True, quote=self.quote)
+        return line_ends(self.data, last=True, quote=self.quote) if self.known_ends is None else self.known_ends
 
     @cached_property
     def begins(self) -> NDArray[np.int64]:
@@ -148,9 +150,9 @@ def _piece(data: bytes, at: int, number: int, ends: NDArray[np.int64], quote: in
         begin = int(ends[line - 1]) if line else 0
         if line > done:
             before = int(ends[done - 1]) if done else 0
-            yield Lines(data[before:begin], at + before, number + done, quote)
+            yield Lines(data[before:begin], at + before, number + done, quote, known_ends=ends[done:line] - before)
         yield Lines(data[begin : begin + SHOWN_BYTES], at + begin, number + line, cut={0: int(lengths[line])})
         done = line + 1
     rest = int(ends[done - 1]) if done else 0
     if rest < len(data):
-        yield Lines(data[rest:], at + rest, number + done, quote)
+        yield Lines(data[rest:], at + rest, number + done, quote, known_ends=ends[done:] - rest)

@@ -49,6 +49,7 @@ class Rules:
     """Which rule each record breaks first."""
 
     def __init__(self, records: int) -> None:
+        """Of so many records, none of which has broken any yet."""
         self._first: NDArray[np.int32] = np.full(records, -1, np.int32)
         self._reasons: list[str] = []
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isqrt
+from zoneinfo import ZoneInfo
 
 import numba
 import numpy as np
@@ -21,17 +22,19 @@ from numpy.typing import NDArray
 from replay.streams.twins.draws import below, hourly, noise, normal, uniform
 from replay.streams.twins.formatting import SECONDS_A_DAY, SPACE, Buffer, put_clock, put_date, put_int, put_scaled
 from replay.streams.twins.parts import TUPLES_A_BLOCK, Groups, Numbered, Part, check_twin, check_whole, pieces
+from replay.streams.twins.zones import local_second, offsets_from
 
 MOTES = 54
 EPOCH_S = 31
 CHUNK, CHUNK_EPOCHS = 64, 156
 ROWS_A_DAY = SECONDS_A_DAY / EPOCH_S / CHUNK_EPOCHS * CHUNK
 DEPLOYMENT_EPOCHS = 37 * SECONDS_A_DAY // EPOCH_S
-START_US = int(datetime(2004, 2, 28, 0, 58, 15, tzinfo=UTC).timestamp()) * 1_000_000
-"""The lab's local time; the file names no zone."""
+START = datetime(2004, 2, 28, 0, 58, 15, tzinfo=ZoneInfo("America/Los_Angeles"))
+"""The lab's clock is a local one, and the file names no zone."""
+START_US = int(START.timestamp()) * 1_000_000
 MONTH_US = 31 * SECONDS_A_DAY * 1_000_000
 LONGEST_LINE = 96
-MOST_DAYS = 365 * 1000
+MOST_DAYS = 365 * 500
 
 _STEPS = np.array([1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 5])
 """Epochs from a row to the next: none is lost, one, two or four; the median is one, nine in ten are three at most."""
@@ -68,9 +71,10 @@ class IntelLab:
         motes = self.motes or max(1, min(MOTES, isqrt(int(1.46 * self.tuples / ROWS_A_DAY))))
         groups = Groups(self.tuples, motes)
         life = min(DEPLOYMENT_EPOCHS, -(-groups.rows(0) // CHUNK) * CHUNK_EPOCHS)
+        clock = offsets_from(START, int(groups.rows(0) / ROWS_A_DAY) + 33)  # a clock that is off is a month ahead
         for first, count in pieces(part.first, part.tuples):
             for mote, row, rows in groups.within(first, count):
-                yield out[: _lines(out, self.seed, mote + 1, row, rows, groups.rows(mote), life)].tobytes()
+                yield out[: _lines(out, self.seed, mote + 1, row, rows, groups.rows(mote), life, *clock)].tobytes()
 
 
 @numba.njit(cache=True, nogil=True)
@@ -93,7 +97,7 @@ def _readings(values: NDArray[np.int64], seed: int, mote: int, epoch: int, life:
     deployment = epoch // life
     age = (epoch - deployment * life) / life
     death = 0.6 + 0.45 * uniform(seed, _DEATH, mote, deployment)
-    second = (START_US // 1_000_000 + epoch * EPOCH_S) % SECONDS_A_DAY
+    second = (START_US // 1_000_000 + epoch * EPOCH_S - 8 * 3600) % SECONDS_A_DAY  # the sun keeps to standard time
     days = epoch * EPOCH_S / SECONDS_A_DAY
     home = uniform(seed, _HOME, mote, 0)
     celsius = 17.5 + 2.5 * home + hourly(_WARMTH, second) + 2.0 * noise(seed, _AIR, 0, days) + 0.5 * noise(seed, _AIR, mote, 48.0 * days)
@@ -116,7 +120,17 @@ def _readings(values: NDArray[np.int64], seed: int, mote: int, epoch: int, life:
 
 
 @numba.njit(cache=True, nogil=True)
-def _lines(out: Buffer, seed: int, mote: int, row: int, rows: int, total: int, life: int) -> int:  # pragma: no cover - compiled
+def _lines(
+    out: Buffer,
+    seed: int,
+    mote: int,
+    row: int,
+    rows: int,
+    total: int,
+    life: int,
+    changes: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> int:  # pragma: no cover - compiled
     """Some lines of a mote; a line may hold its neighbour's record instead of its own, or in a second copy."""
     epochs, values, at, known = np.empty(CHUNK, np.int64), np.empty(4, np.int64), 0, -1
     decimals = (4, 4, 2, 5)
@@ -140,7 +154,7 @@ def _lines(out: Buffer, seed: int, mote: int, row: int, rows: int, total: int, l
             for _ in range(below(seed, _FINE, mote, 2 * r + 1, 6)):
                 unit *= 10
             us -= us % unit
-        second = us // 1_000_000
+        second = local_second(us // 1_000_000, changes, offsets)
         day = second // SECONDS_A_DAY
         at = put_date(out, at, day)
         out[at] = SPACE

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time
 from functools import cached_property
 from math import isqrt
 from zoneinfo import ZoneInfo
@@ -26,6 +26,7 @@ from replay.streams.twins.draws import below, bits, hourly, noise, normal, unifo
 from replay.streams.twins.formatting import MINUS, SECONDS_A_DAY, SPACE, Buffer, put_clock, put_date, put_int, put_padded
 from replay.streams.twins.formatting import date as civil
 from replay.streams.twins.parts import TUPLES_A_BLOCK, Groups, Numbered, Part, check_twin, check_whole, pieces
+from replay.streams.twins.zones import Offsets, local_second, offsets_from
 
 HEADER = b"detectorid,starttime,volume,speed,occupancy,status,dqflags\n"
 ZONE = "America/Los_Angeles"
@@ -36,7 +37,7 @@ SLOTS = SECONDS_A_DAY // INTERVAL_S
 ROWS_A_DAY = SLOTS - int(GAPS.sum())
 LONGEST_LINE = 64
 YEARS = 80
-"""No detector has more: so far ahead the changes of the clock are worked out."""
+"""No detector has more: that is how far the changes of its clock are worked out."""
 
 _VOLUMES = np.array([0.4, 0.25, 0.2, 0.2, 0.4, 1.5, 5, 7.5, 7.5, 6, 5.5, 5.8, 6, 6.2, 6.8, 7.5, 8, 8, 6.5, 4.5, 3.5, 2.5, 1.6, 0.9])
 _WEEKEND = np.array([1.0, 0.7, 0.4, 0.3, 0.3, 0.6, 1.2, 2, 3, 4, 5, 5.5, 5.8, 5.8, 5.6, 5.5, 5.2, 4.8, 4.2, 3.6, 3, 2.6, 2.2, 1.6])
@@ -76,33 +77,21 @@ class Traffic:
         """The header, then the file's lines."""
         yield HEADER
         out = np.empty(TUPLES_A_BLOCK * LONGEST_LINE, np.uint8)
-        groups = Groups(self.tuples, self.detectors or min(2_000, max(1, isqrt(self.tuples // (2 * ROWS_A_DAY)))))
-        start, changes, offsets = self._clock
+        start, offsets = self._clock
         for first, count in pieces(part.first, part.tuples):
-            for detector, row, rows in groups.within(first, count):
-                size = _lines(out, self.seed, detector, row, rows, start, changes, offsets, self.form == "spreadsheet")
+            for detector, row, rows in self._detectors.within(first, count):
+                size = _lines(out, self.seed, detector, row, rows, start, *offsets, self.form == "spreadsheet")
                 yield out[:size].tobytes()
 
     @cached_property
-    def _clock(self) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-        """The first second, and from which seconds on the local clock is behind UTC by how much."""
-        zone, first = ZoneInfo(ZONE), datetime.combine(date.fromisoformat(self.start), time(), ZoneInfo(ZONE))
-        hour, changes = first.astimezone(UTC), [(int(first.timestamp()), _offset(first))]
-        # The law changes clocks on whole hours, twice a year; after 2037 the zone's own rule goes on.
-        for day in range(366 * YEARS):
-            later = hour + timedelta(days=day + 1)
-            if _offset(later.astimezone(zone)) != changes[-1][1]:
-                at = later - timedelta(days=1)
-                while _offset(at.astimezone(zone)) == changes[-1][1]:
-                    at += timedelta(hours=1)
-                changes.append((int(at.timestamp()), _offset(at.astimezone(zone))))
-        return changes[0][0], *(np.array(column) for column in zip(*changes, strict=True))  # type: ignore[return-value]
+    def _detectors(self) -> Groups:
+        return Groups(self.tuples, self.detectors or min(2_000, max(1, isqrt(self.tuples // (2 * ROWS_A_DAY)))))
 
-
-def _offset(moment: datetime) -> int:
-    offset = moment.utcoffset()
-    assert offset is not None  # noqa: S101 - every moment here has a zone
-    return int(offset.total_seconds())
+    @cached_property
+    def _clock(self) -> tuple[int, Offsets]:
+        """The first second, and the local clock from there on."""
+        first = datetime.combine(date.fromisoformat(self.start), time(), ZoneInfo(ZONE))
+        return int(first.timestamp()), offsets_from(first, self._detectors.rows(0) // ROWS_A_DAY + 1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -165,7 +154,7 @@ def _lines(
 ) -> int:  # pragma: no cover - compiled
     """Some lines of a detector: which interval, what the lane is like then, what the detector makes of it."""
     gaps, episodes = np.empty((len(GAPS), 2), np.int64), np.empty((4, 2), np.int64)
-    day_known, local_known, change, at = -1, -1 << 60, 0, 0
+    day_known, local_known, at = -1, -1 << 60, 0
     name = 1345 + 8 * (detector // 3) + detector % 3
     factor = 0.75 + 0.35 * uniform(seed, _LANE, detector, -1)
     for r in range(row, row + rows):
@@ -178,10 +167,8 @@ def _lines(
                 slot += gaps[gap, 1]
         number = day * SLOTS + slot
         second = start + number * INTERVAL_S
-        while change + 1 < len(changes) and changes[change + 1] <= second:
-            change += 1
-        local = (second + offsets[change]) // SECONDS_A_DAY
-        clock = second + offsets[change] - local * SECONDS_A_DAY
+        local_s = local_second(second, changes, offsets)
+        local, clock = local_s // SECONDS_A_DAY, local_s % SECONDS_A_DAY
         if local != local_known:
             _congested(episodes, seed, detector, local)
             local_known = local
@@ -228,7 +215,7 @@ def _lines(
 
         at = put_int(out, at, name)
         out[at] = 44
-        at = _put_time(out, at + 1, local, clock, offsets[change], spreadsheet)
+        at = _put_time(out, at + 1, local, clock, second - local_s, spreadsheet)
         out[at] = 44
         at += 1
         if not nothing:
@@ -251,14 +238,14 @@ def _lines(
 
 
 @numba.njit(cache=True, nogil=True)
-def _put_time(out: Buffer, at: int, day: int, clock: int, offset: int, spreadsheet: bool) -> int:  # pragma: no cover - compiled
+def _put_time(out: Buffer, at: int, day: int, clock: int, behind: int, spreadsheet: bool) -> int:  # pragma: no cover - compiled
     """A local time with its offset, or as a spreadsheet saves it, which cannot tell the two hours of November apart."""
     if not spreadsheet:
         at = put_date(out, at, day)
         out[at] = SPACE
         at = put_clock(out, at + 1, clock)
         out[at] = MINUS
-        return put_padded(out, at + 1, -offset // 3600, 2)
+        return put_padded(out, at + 1, behind // 3600, 2)
     year, month, dom = civil(day)
     at = put_int(out, at, month)
     out[at] = 47
