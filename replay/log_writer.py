@@ -19,6 +19,9 @@ from replay.files import FILE_ROWS, Written, write_file
 from replay.lake import Lake, LakeError
 from replay.log import DAY_US, FIRST_CHANGED, FORMAT, OWN_COLUMNS, Log, day_of
 
+_ALL_STATISTICS = {"delta.dataSkippingNumIndexedCols": "-1"}
+"""Of every column, not of the first 32: a profile tells what is missing from statistics."""
+
 
 def append(lake: Lake, stream: str, tuples: Iterable[pa.Table] | pa.Table, *, file_rows: int = FILE_ROWS) -> Log:
     """Put tuples behind the end of a stream's log, which is made if there is none.
@@ -65,7 +68,7 @@ def commit(
     if table is None:
         create_table_with_add_actions(
             address, columns, list(adds), mode="error", partition_by=["day"], description=FORMAT, storage_options=lake.options(),
-            commit_properties=told,
+            commit_properties=told, configuration=_ALL_STATISTICS,
         )  # fmt: skip
     elif replacing is None:
         table.create_write_transaction(list(adds), "append", table.schema(), ["day"], commit_properties=told)

@@ -12,9 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from orchestration.cli import streams
 from orchestration.cli.sentences import FAILED, Told, sentences
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+
+app.add_typer(streams.app, name="streams")
 
 _Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A specification: a YAML or JSON file, or the name of a profile.")]
 _Streams = Annotated[

@@ -60,8 +60,9 @@ def _told(problem: BaseException) -> tuple[str, int]:
     from engines.spec import SpecError
     from engines.state import StateError
     from replay.lake import LakeError
+    from replay.streams.parsed import StreamError
 
-    if isinstance(problem, SpecError | StateError | LakeError):
+    if isinstance(problem, SpecError | StateError | LakeError | StreamError):
         return str(problem), BAD_INPUT
 
     from replay.runs import RunError

@@ -5,7 +5,8 @@ Progress goes to stderr, results to stdout, so that either can be sent elsewhere
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,27 @@ class Display:
         self._batch = now.batch
 
 
+@contextmanager
+def working(sentence: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """A bar, or on anything but a terminal a line, for work that tells how much of it is done."""
+    console = Console(stderr=True, highlight=False)
+    console.print(sentence, soft_wrap=True, markup=False)
+    if not console.is_terminal:
+        yield lambda done: None
+        return
+    columns = (BarColumn(bar_width=None), TextColumn("{task.percentage:.0f} %"), TextColumn("{task.fields[told]}", markup=False))
+    with Progress(*columns, console=console, expand=True, transient=True) as bar:
+        task = bar.add_task("", total=total, told="")
+
+        def advance(done: int) -> None:
+            bar.advance(task, done)
+            state = bar.tasks[0]
+            left = f", {_minutes(state.time_remaining)} left" if state.time_remaining is not None else ""
+            bar.update(task, told=f"{short(state.completed)}/{short(total)} {unit}, {short(state.speed or 0)}/s{left}")
+
+        yield advance
+
+
 def tell(now: runs.Progress) -> str:
     """How far a run has come, in a line."""
     left = now.seconds_left
@@ -108,6 +130,65 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     _out().print(table)
+
+
+def show_ingested(done: Sequence[dict[str, Any]]) -> None:
+    """What became of raw files."""
+    table = _table("stream", "from", "version", "files read", "records", "rejected", "tuples in all", right=5)
+    for row in done:
+        read = [f"{row[name]:,}" for name in ("files_read", "records_read", "rejected", "tuples")]
+        table.add_row(row["stream"], row["origin"]["kind"], str(row["version"]), *read)
+    _out().print(table)
+
+
+def show_description(found: dict[str, Any]) -> None:
+    """A stream's declaration, and its files."""
+    console, content = _out(), found["declaration"]
+    console.print(f"{found['stream']}: {content.get('title', '')}", soft_wrap=True, markup=False)
+    console.print(f"declared in {found['declared']}", soft_wrap=True, markup=False)
+    table = _table("column", "type", "unit", "range", "description")
+    for column in content["columns"]:
+        limits = "" if "range" not in column else " to ".join("" if end is None else f"{end:g}" for end in column["range"])
+        table.add_row(column["name"], column.get("type", "float64"), column.get("unit", ""), limits, column.get("description", ""))
+    console.print(table)
+    for setting in ("files", "time", "key", "order", "range", "max_jump"):
+        if setting in content:
+            console.print(f"{setting}: {_plainly(content[setting])}", soft_wrap=True, markup=False)
+    if not found["files"]:
+        console.print("not ingested yet")
+        return
+    console.print(f"ingested from: {_plainly(found['origin'])}", soft_wrap=True, markup=False)
+    files = _table("file", "bytes", "lines", "records", "rows", "rejected", right=5)
+    for file in found["files"]:
+        files.add_row(file["name"], *(f"{file[name]:,}" for name in ("size", "lines", "records", "rows", "rejected")))
+    console.print(files)
+
+
+def show_profile(found: dict[str, Any], plot: str) -> None:
+    """A stream's profile in numbers, and where its picture is."""
+    lacking = ", ".join(f"{name} {share:.2%}" for name, share in found["missing"].items() if share) or "nothing"
+    longest = found["longest"][0][1] / 1e6 if found["longest"] else 0
+    inverted = "not measured" if found["inversion_rate"] is None else f"{found['inversion_rate']:.3g}"
+    rows = [
+        ("tuples", f"{found['tuples']:,}"),
+        ("keys", "many" if found["keys"] is None else f"{found['keys']:,}"),
+        ("from", found["begin"]),
+        ("to", found["end"]),
+        ("missing", lacking),
+        ("longest silence", f"{longest:,.6g} s"),
+        ("out of order", f"{found['out_of_order']:.4%}"),
+        ("largest delay", f"{found['largest_delay_us'] / 1e6:g} s"),
+        ("inversion rate", inverted),
+        ("plots", plot),
+    ]
+    show_rows(["measure", "value"], rows)
+
+
+def _plainly(value: Any) -> str:
+    """A setting without the braces of a program."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plainly(inner)}" for name, inner in value.items())
+    return "; ".join(map(_plainly, value)) if isinstance(value, list | tuple) else repr(value) if isinstance(value, str) else str(value)
 
 
 def _out() -> Console:

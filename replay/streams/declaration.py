@@ -10,14 +10,14 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 import pyarrow as pa
 import yaml
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from engines.spec import Duration, Model, SpecError, validate
 
@@ -59,7 +59,11 @@ def _instant(value: object) -> object:
     return (elapsed.days * 86_400 + elapsed.seconds) * 10**6 + elapsed.microseconds
 
 
-Instant = Annotated[int, BeforeValidator(_instant)]
+def _instant_text(us: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).isoformat()
+
+
+Instant = Annotated[int, BeforeValidator(_instant), PlainSerializer(_instant_text, return_type=str)]
 """An instant, in microseconds since 1970 UTC."""
 
 

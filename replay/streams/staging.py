@@ -118,7 +118,7 @@ class _ReadsLines(Protocol):
 def stage(split: Split) -> Staged:
     """Read a split and write its tuples and its rejects."""
     declaration = split.declaration
-    writer = _Writer(split.stage, f"{split.number:08d}", schema(declaration), ordered_by(declaration))
+    writer = StageWriter(split.stage, f"{split.number:08d}", schema(declaration), ordered_by(declaration))
     spikes = Spikes(declaration.max_jump, declaration.times[-1])
     rejects = _Rejects(split)
     lines = records = 0
@@ -218,10 +218,11 @@ def _or_as_it_is(line: bytes, encoding: str) -> bytes:
         return line
 
 
-class _Writer:
+class StageWriter:
     """Rows become staged files: one in the order of the file, or sorted ones of limited size."""
 
     def __init__(self, stage: Lake, name: str, schema: pa.Schema, ordered_by: str | None) -> None:
+        """To files of this name and these columns; `ordered_by`: sorted."""
         self._stage, self._name, self._schema, self._by = stage, name, schema, ordered_by
         self._held: list[pa.Table] = []
         self._runs: list[Run] = []

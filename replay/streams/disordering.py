@@ -1,0 +1,89 @@
+"""A disordered stream from an ordered one: the tuples of a log in the order in which delays would have let them arrive.
+
+The delays are those of `replay/disorder.py`, drawn by arrival. Sorting and writing are ingestion's: each file of the log is
+staged as a sorted file, ranges of `arrived` are cut, and each becomes a file of the new log.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engines.contract import BEGINNING
+from replay.disorder import Delays
+from replay.files import FILE_ROWS
+from replay.lake import Lake, LakeError
+from replay.log import FIRST_CHANGED, OWN_COLUMNS, Log
+from replay.log_writer import commit
+from replay.streams.numbering import by_value
+from replay.streams.records import ARRIVED, LINE
+from replay.streams.samples import Sample
+from replay.streams.staging import Run, StageWriter, int64
+from replay.streams.tasks import Tasks
+from replay.streams.writing import Locating, Writing, locate, write
+
+DISORDERED = "reprise.disordered_from"
+
+
+@dataclass(frozen=True)
+class _File:
+    lake: Lake
+    log: str
+    path: str
+    first: int
+    number: int
+    moves: str
+    delays: Delays
+    stage: Lake
+
+
+def disorder_log(lake: Lake, stream: str, new: str, delays: Delays, tasks: Tasks, *, file_rows: int = FILE_ROWS) -> Log:
+    """Write the log of a disordered stream.
+
+    Args:
+        lake: where both logs are.
+        stream: the ordered stream.
+        new: the name of the disordered one; its log must not be there yet.
+        delays: which tuples arrive how much later.
+        tasks: where the work is done.
+        file_rows: about how many tuples a file of the new log holds.
+    """
+    log = Log.open(lake, lake.address("streams", stream))
+    address = lake.address("streams", new)
+    if lake.table(address) is not None:
+        raise LakeError(f"stream {new}: there is a log of that name; allowed is a new one.")
+    stage = Lake(lake.address("staging", f"{new}-{uuid.uuid4().hex[:8]}"), lake.storage_options)
+    moves = "ts" if "ts" in log.schema.names else "end"
+    try:
+        stage.make_folder(stage.root)
+        files = [_File(lake, log.address, path, int(log.first[at]), at, moves, delays, stage) for at, path in enumerate(log.paths)]
+        staged = tasks(_stage, files, lambda task: 1)
+        runs = [run for found, _ in staged for run in found]
+        sample = Sample.empty()
+        for _, part in staged:
+            sample = sample.merged(part)
+        found = tasks(locate, [Locating(stage, run, sample.cuts(file_rows), ARRIVED, moves) for run in runs])
+        stretches = by_value(runs, [p for p, _ in found], [m for _, m in found], first=0, clock=BEGINNING, arrived=BEGINNING)
+        written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: 1)
+        told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
+        commit(lake, address, log.schema, [file.action() for part in written for file in part], told)
+    finally:
+        lake.remove_folder(stage.root)
+    return Log.open(lake, address)
+
+
+def _stage(task: _File) -> tuple[list[Run], Sample]:
+    """A file of the log, sorted by when its tuples would have arrived."""
+    with pq.ParquetFile(task.lake.files(task.log).open_input_file(task.path)) as parquet:
+        rows = parquet.read(use_threads=False)
+    came = int64(rows, task.moves) + task.delays.draw(np.arange(task.first, task.first + rows.num_rows))
+    rows = (
+        rows.drop_columns(list(OWN_COLUMNS)).add_column(0, ARRIVED, pa.array(came)).add_column(0, LINE, pa.array(np.arange(rows.num_rows)))
+    )
+    writer = StageWriter(task.stage, f"{task.number:08d}", rows.schema, ARRIVED)
+    writer.add(rows)
+    return writer.finish(), writer.sample

@@ -1,0 +1,198 @@
+"""The profile of a stream: how fast its tuples came, what is missing, where it was silent, and how late tuples were.
+
+Read off the log, a file at a time and in parallel; the parts are small and add up, so a profile costs one pass over two
+columns and memory that does not grow. Drawing it is left to whoever shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engines.contract import TIMESTAMP
+from replay.disorder import Measured, measure
+from replay.lake import Lake
+from replay.log import OWN_COLUMNS, Log, instant
+from replay.streams.parsed import StreamError
+from replay.streams.tasks import Tasks
+
+BINS = 240
+LONGEST = 10
+POWERS = 64
+"""Gaps and delays are counted by powers of two of microseconds: place 0 is none at all, place p is below 2**p."""
+ORDER_ROWS = 20_000_000
+"""Up to so many tuples the inversion rate is measured, for which all of their times are held in memory."""
+MOST_KEYS = 100_000
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a stream is like."""
+
+    stream: str
+    version: int
+    tuples: int
+    begin_us: int
+    """The first bin begins here."""
+    bin_us: int
+    counts: list[int]
+    """Tuples by event time, in bins; those outside are counted in the first or the last."""
+    keys: int | None
+    """How many there are; None: more than can be counted."""
+    missing: dict[str, float]
+    """The share of tuples that have no value, by column."""
+    gaps: list[int]
+    """How often the clock advanced by how much, by powers of two of microseconds."""
+    intervals: list[int]
+    """The same between two tuples of a key, as far as they are in one file of the log."""
+    longest: list[tuple[int, int]]
+    """The longest silences: when they began and how long they were, in microseconds."""
+    delays: list[int]
+    """How many tuples were how far behind the clock, by powers of two of microseconds."""
+    out_of_order: float
+    largest_delay_us: int
+    inversion_rate: float | None
+    """None: too many tuples to tell."""
+
+    def document(self) -> dict[str, Any]:
+        """As a plain mapping."""
+        return asdict(self) | {"begin": instant(self.begin_us), "end": instant(self.begin_us + self.bin_us * len(self.counts))}
+
+
+@dataclass(frozen=True)
+class _Task:
+    lake: Lake
+    address: str
+    path: str
+    moves: str
+    clock_before: int | None
+    begin_us: int
+    bin_us: int
+    with_times: bool
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one file of the log adds."""
+
+    counts: NDArray[np.int64]
+    gaps: NDArray[np.int64]
+    intervals: NDArray[np.int64]
+    delays: NDArray[np.int64]
+    longest: list[tuple[int, int]]
+    largest_delay: int
+    keys: frozenset[Any] | None
+    times: NDArray[np.int64]
+
+    def __add__(self, other: _Part) -> _Part:
+        both = None if self.keys is None or other.keys is None else self.keys | other.keys
+        return _Part(
+            self.counts + other.counts,
+            self.gaps + other.gaps,
+            self.intervals + other.intervals,
+            self.delays + other.delays,
+            sorted([*self.longest, *other.longest], key=lambda gap: -gap[1])[:LONGEST],
+            max(self.largest_delay, other.largest_delay),
+            both if both is None or len(both) <= MOST_KEYS else None,
+            np.concatenate((self.times, other.times)),
+        )
+
+
+def profile(lake: Lake, stream: str, tasks: Tasks) -> Profile:
+    """The profile of a stream's log as it is now."""
+    log = Log.open(lake, lake.address("streams", stream))
+    if not log.end:
+        raise StreamError(f"stream {stream}: its log has no tuples; ingest it first.")
+    moves = "ts" if "ts" in log.schema.names else "end"
+    begin, end = log.clock_first, log.clock_end + 1
+    bin_us = max(-(-(end - begin) // BINS), 1)
+    with_times = log.end <= ORDER_ROWS
+    parts = tasks(
+        _part,
+        [
+            _Task(lake, log.address, path, moves, log.clock_before(file) if file else None, begin, bin_us, with_times)
+            for file, path in enumerate(log.paths)
+        ],
+        lambda task: 1,
+    )
+    whole = reduce(_Part.__add__, parts)
+    order = _order(whole.times) if with_times else None
+    return Profile(
+        stream,
+        log.version,
+        log.end,
+        begin,
+        bin_us,
+        whole.counts.tolist(),
+        len(whole.keys) if whole.keys is not None else None,
+        _missing(lake, log),
+        whole.gaps.tolist(),
+        whole.intervals.tolist(),
+        whole.longest,
+        whole.delays.tolist(),
+        1 - int(whole.delays[0]) / log.end,
+        whole.largest_delay,
+        order.inversion_rate if order else None,
+    )
+
+
+def _order(times: NDArray[np.int64]) -> Measured:
+    return measure(pa.table({"ts": pa.array(times).view(TIMESTAMP)}))
+
+
+def _part(task: _Task) -> _Part:
+    with pq.ParquetFile(task.lake.files(task.address).open_input_file(task.path)) as parquet:
+        names = [task.moves, "clock", *(["key"] if "key" in parquet.schema_arrow.names else [])]
+        rows = parquet.read(columns=names, use_threads=False)
+    times = rows[task.moves].combine_chunks().view(pa.int64()).to_numpy()
+    clocks = rows["clock"].combine_chunks().to_numpy()
+    steps = np.diff(clocks, prepend=clocks[0] if task.clock_before is None else task.clock_before)
+    places = np.argsort(-steps, kind="stable")[:LONGEST]
+    delays = clocks - times
+    keys = frozenset(pc.unique(rows["key"]).to_pylist()) if "key" in names else frozenset([None])
+    return _Part(
+        np.bincount(np.clip((times - task.begin_us) // task.bin_us, 0, BINS - 1), minlength=BINS),
+        _powers(steps),
+        _powers(_intervals(times, rows)),
+        _powers(delays),
+        [(int(clocks[i] - steps[i]), int(steps[i])) for i in places if steps[i] > 0],
+        int(delays.max()),
+        keys if len(keys) <= MOST_KEYS else None,
+        times if task.with_times else times[:0],
+    )
+
+
+def _intervals(times: NDArray[np.int64], rows: pa.Table) -> NDArray[np.int64]:
+    """The time between two tuples of a key."""
+    if "key" not in rows.column_names:
+        return _steps(np.sort(times))
+    codes = rows["key"].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    order = np.lexsort((times, codes))
+    same = codes[order[1:]] == codes[order[:-1]]
+    return _steps(times[order])[same]
+
+
+def _steps(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    return times[1:] - times[:-1]
+
+
+def _powers(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many values are zero, 1, 2 to 3, 4 to 7, ..."""
+    place = np.where(values > 0, np.frexp(values.astype(np.float64))[1], 0)
+    return np.bincount(place, minlength=POWERS)
+
+
+def _missing(lake: Lake, log: Log) -> dict[str, float]:
+    """From the statistics of the log's files."""
+    table = lake.table(log.address, log.version)
+    assert table is not None  # noqa: S101 - it was opened before
+    actions = pa.table(table.get_add_actions(flatten=True))
+    names = [f.name for f in log.schema if f.name not in OWN_COLUMNS and f"null_count.{f.name}" in actions.column_names]
+    return {name: int(pc.sum(actions[f"null_count.{name}"]).as_py() or 0) / log.end for name in names}
