@@ -31,7 +31,7 @@ from replay.log import Log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXPERIMENTS = ("sliding", "fixed_cost", "frames", "keys", "kernels", "windows")
+EXPERIMENTS = ("sliding", "fixed_cost", "frames", "keys", "kernels", "windows", "ingestion")
 _LIBRARIES = ("pyspark", "delta-spark", "deltalake", "duckdb", "pyarrow", "numba", "numpy")
 
 

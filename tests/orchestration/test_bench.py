@@ -29,6 +29,7 @@ PROMISED = {
     "keys": {"text_keys", "many_keys"},
     "kernels": {"tuples", "milliseconds"},
     "windows": {"1 queries", "10 queries", "100 queries", "1000 queries"},
+    "ingestion": {"debs2013", "traffic", "intel_lab", "ss7", "debs2012"},
 }
 
 
