@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from typer.testing import CliRunner
 from orchestration.cli import app
 from replay.lake import Lake
 from replay.log import Log
+from tests.orchestration.roads import REPRISE
+
+ROOT = Path(__file__).parents[2]
 
 CALLS = """
 title: Phone calls
@@ -91,7 +96,11 @@ def test_a_disordered_stream_and_its_profile(streams: Run, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_on_spark_the_same_log_is_made(streams: Run, tmp_path: Path) -> None:
     streams("ingest", "traffic", "--tuples", "5000", "--lake", "here")
-    (done,) = streams("ingest", "traffic", "--lake", "there", "--master", "local[2]")
+    # In a process of its own: the command stops its session, and tests share theirs.
+    command = [*REPRISE, "streams", "ingest", "traffic", "--lake", "there", "--master", "local[2]", "--json"]
+    (done,) = json.loads(
+        subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}).stdout
+    )
     assert done["tuples"] == 5000
     tables = []
     for name in ("here", "there"):
