@@ -6,10 +6,13 @@ a PNG and leaves no state of the plotting library behind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from replay.streams.profile import Profile
 
 INK, MARK, SOFT = "#22303c", "#1f77b4", "#c8d3dc"
+COLOURS = ("#1f77b4", "#d6604d", "#4d9221", "#8073ac", "#b35806")
+AGGREGATES = ("sum", "mean", "min", "max", "first", "last", "count")
 _UNITS = ((86_400e6, "d"), (3_600e6, "h"), (60e6, "min"), (1e6, "s"), (1e3, "ms"), (1, "us"))
 
 
@@ -42,6 +47,44 @@ def picture_of_profile(profile: Profile) -> bytes:
     return png(figure)
 
 
+def picture_of_windows(results: pa.Table, query: Mapping[str, Any]) -> bytes:
+    """An aggregate of each window over time, for the keys with most of them."""
+    figure = Figure(figsize=(11, 3.6), dpi=90, layout="constrained")
+    axes = figure.subplots()
+    names = [name for name in results.column_names if name.partition("_")[0] in AGGREGATES and name != "count"] or ["count"]
+    rows = results.filter(pc.equal(results["query"], query["name"])) if results.num_rows else results
+    for colour, (key, part) in zip(COLOURS, _by_key(rows), strict=False):
+        part = part.sort_by("window_end")
+        axes.plot(part["window_end"].to_pylist(), part[names[0]].to_pylist(), color=colour, linewidth=0.9, label=str(key))
+    _over_time(axes, rows.num_rows, f"{names[0]} of windows {query['name']!r}, by their end")
+    return png(figure)
+
+
+def picture_of_episodes(results: pa.Table, tuples: pa.Table, where: str) -> bytes:
+    """Episodes over the signal that they are episodes of, for the key with most of them."""
+    figure = Figure(figsize=(11, 3.6), dpi=90, layout="constrained")
+    axes = figure.subplots()
+    signal = next((name for name in tuples.column_names if name in where.replace("(", " ").replace(")", " ").split()), None)
+    chosen = next((key for key, _ in _by_key(results)), None) if results.num_rows else None
+    if "key" in tuples.column_names:
+        chosen = tuples["key"][0].as_py() if chosen is None else chosen
+        tuples = tuples.filter(pc.equal(tuples["key"], pa.scalar(chosen, tuples["key"].type)))
+    if signal is not None and tuples.num_rows:
+        axes.plot(tuples["ts"].to_pylist(), tuples[signal].to_pylist(), color=MARK, linewidth=0.6)
+        low, high = axes.get_xlim()
+    frames = (
+        results.filter(pc.equal(results["key"], pa.scalar(chosen, results["key"].type)))
+        if chosen is not None and results.num_rows
+        else results
+    )
+    for start, end in zip(frames["start"].to_pylist(), frames["end"].to_pylist(), strict=True) if frames.num_rows else []:
+        axes.axvspan(start, end, color="#d6604d", alpha=0.35, linewidth=0)
+    if signal is not None and tuples.num_rows:
+        axes.set_xlim(low, high)
+    _over_time(axes, frames.num_rows, f"episodes of {where}" + ("" if chosen is None else f", key {chosen}"), legend=False)
+    return png(figure)
+
+
 def png(figure: Figure) -> bytes:
     """The figure as the bytes of a PNG."""
     out = BytesIO()
@@ -59,6 +102,29 @@ def duration(microseconds: float) -> str:
         if microseconds >= unit:
             return f"{microseconds / unit:.3g} {name}"
     return "0"
+
+
+def _by_key(rows: pa.Table) -> Iterator[tuple[Any, pa.Table]]:
+    """The rows of each key, those with most of them first."""
+    if not rows.num_rows:
+        return
+    counts = pc.value_counts(rows["key"]).to_pylist()
+    for entry in sorted(counts, key=lambda entry: -entry["counts"])[: len(COLOURS)]:
+        same = pc.is_null(rows["key"]) if entry["values"] is None else pc.equal(rows["key"], pa.scalar(entry["values"], rows["key"].type))
+        yield entry["values"], rows.filter(same)
+
+
+def _over_time(axes: Axes, rows: int, title: str, *, legend: bool = True) -> None:
+    if not rows and not axes.has_data():
+        axes.text(0.5, 0.5, "no results", ha="center", va="center", transform=axes.transAxes, color=INK)
+        axes.set_axis_off()
+        return
+    locator = AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    _plain(axes, title)
+    if legend and len(axes.lines) > 1:
+        axes.legend(title="key", fontsize=8, title_fontsize=8, frameon=False, ncols=len(axes.lines))
 
 
 def _rate(axes: Axes, profile: Profile) -> None:

@@ -42,10 +42,13 @@ def run(bench: Bench) -> Outcome:
         measures.append(Measure(f"million rows a second of {name}", rows / ours.seconds / 1e6, "M/s", at_least=1.0))
         measures.append(Measure(f"speed on {name} beside Spark's own CSV to Parquet", spark.seconds / ours.seconds))
         details[name] = {
-            "rows": rows, "bytes": size, "bytes_per_second": round(size / ours.seconds),
-            "seconds": [round(step.seconds, 3) for step in runs["reprise"]], "spark_seconds": [round(step.seconds, 3) for step in runs["spark"]],
+            "rows": rows,
+            "bytes": size,
+            "bytes_per_second": round(size / ours.seconds),
+            "seconds": [round(step.seconds, 3) for step in runs["reprise"]],
+            "spark_seconds": [round(step.seconds, 3) for step in runs["spark"]],
             "processor_seconds": [round(step.processor_seconds, 2) for step in runs["reprise"]],
-        }  # fmt: skip
+        }
         shutil.rmtree(folder.root)
     return Outcome(measures, details)
 

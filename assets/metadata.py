@@ -1,0 +1,36 @@
+"""Metadata that every materialization has, under the same names each time, so that the UI draws them over time.
+
+Numbers, a picture and a preview; where they come from is the business of the assets.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+SHOWN_ROWS = 10
+
+
+def picture(png: bytes) -> dg.MarkdownMetadataValue:
+    """A PNG that the UI shows in place."""
+    return dg.MetadataValue.md(f"![picture](data:image/png;base64,{base64.b64encode(png).decode()})")
+
+
+def preview(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> dg.MarkdownMetadataValue:
+    """Some rows as a table."""
+    if not rows:
+        return dg.MetadataValue.md("no rows")
+    names = list(columns or rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows[:SHOWN_ROWS]]
+    return dg.MetadataValue.md("\n".join(lines))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value) if value is not None else ""
+    return text.replace("|", "\\|").replace("\n", " ")[:120]

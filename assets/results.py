@@ -1,0 +1,126 @@
+"""Results assets: one per technique and stream, partitioned by the days of the log.
+
+Which there are, and with which specification, is said in `assets/techniques/`. A backfill of many days is a single run; changing a
+specification changes the asset's code version, which marks what was published as stale.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, create_model
+
+from assets.replaying import checked, metadata_of, replay_days
+from assets.streams import OWNERS, days_of, stream_key
+from assets.techniques import technique_modules
+from assets.workplace import Workplace
+
+LAUNCHED = dg.AssetKey(["experiments", "replay"])
+
+
+def results_key(technique: str, stream: str) -> dg.AssetKey:
+    """The asset of a technique's results on a stream."""
+    return dg.AssetKey([technique, stream])
+
+
+def results_assets() -> list[dg.AssetsDefinition]:
+    """Every technique's results assets."""
+    return [
+        _results_asset(technique, stream, spec)
+        for technique, module in technique_modules().items()
+        for stream, spec in module.RESULTS.items()
+    ]
+
+
+def _results_asset(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.AssetsDefinition:
+    from engines import build
+
+    engine = build(spec)
+    publish = f"{technique}__{stream}"
+
+    @dg.asset(
+        key=results_key(technique, stream),
+        deps=[stream_key(stream)],
+        group_name=technique,
+        description=f"{engine.explain()}\n\nPublished by day in `results/{publish}`.",
+        owners=OWNERS,
+        kinds={"spark", "delta"},
+        code_version=engine.spec.fingerprint(),
+        partitions_def=days_of(stream),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"specification": dg.MetadataValue.json(dict(spec))},
+        pool=publish,
+    )
+    def results(context: dg.AssetExecutionContext, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        days = sorted(date.fromisoformat(day) for day in context.partition_keys)
+        checked(spec, stream, workplace)
+        done = replay_days(context, spec, stream, days, publish, workplace)
+        return dg.MaterializeResult(metadata=metadata_of(done, spec, stream, publish, workplace))
+
+    return results
+
+
+def launched_asset() -> dg.AssetsDefinition:
+    """The asset behind the job `replay`: any technique on any stream, as the Launchpad says."""
+    modules = technique_modules()
+    first = next(iter(modules))
+    union: Any = modules[first].Settings
+    for module in list(modules.values())[1:]:
+        union = union | module.Settings
+    described = "What is replayed: a technique with its settings."
+    config: Any = create_model(
+        "ReplayConfig",
+        __base__=dg.Config,
+        stream=(str, Field(default="traffic", description="The stream; ingest it first.")),
+        technique=(union, Field(default={first: {}}, discriminator="technique", description=described)),
+        days=(str, Field(default="all", description="all, a day such as 2011-09-15, or a range such as 2011-09-15..2011-09-20.")),
+        name=(str, Field(default="launched", description="The results are published as <name>__<technique>__<stream>.")),
+    )
+
+    def launched(context: dg.AssetExecutionContext, config: Any, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        spec = config.technique.spec()
+        checked(spec, config.stream, workplace)
+        publish = f"{config.name}__{spec['technique']}__{config.stream}"
+        days = _days_given(config.days, config.stream, workplace)
+        done = replay_days(context, spec, config.stream, days, publish, workplace)
+        metadata = metadata_of(done, spec, config.stream, publish, workplace)
+        return dg.MaterializeResult(metadata={**metadata, "stream": config.stream, "published_as": publish})
+
+    launched.__annotations__["config"] = config
+    return dg.asset(
+        key=LAUNCHED,
+        group_name="experiments",
+        description="A replay from the Launchpad: any technique on any stream, with any of its settings.",
+        owners=OWNERS,
+        kinds={"spark", "delta"},
+        pool="launched",
+    )(launched)
+
+
+def _days_given(text: str, stream: str, workplace: Workplace) -> list[date]:
+    from replay.log import Log
+
+    there = Log.open(workplace.place, workplace.place.address("streams", stream)).days()
+    if text == "all":
+        return there
+    first, _, last = text.partition("..")
+    try:
+        begin, end = date.fromisoformat(first), date.fromisoformat(last or first)
+    except ValueError:
+        raise dg.Failure(
+            description=f"days: {text!r} given; allowed are all, a day such as {there[0]}, or a range such as {there[0]}..{there[-1]}.",
+            allow_retries=False,
+        ) from None
+    chosen = [day for day in there if begin <= day <= end]
+    if not chosen:
+        raise dg.Failure(description=f"days: {text!r} given; allowed are days from {there[0]} to {there[-1]}.", allow_retries=False)
+    return chosen
+
+
+def spec_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification that a materialization tells of itself."""
+    value = metadata["specification"].value
+    content: dict[str, Any] = json.loads(value) if isinstance(value, str) else dict(value)
+    return content

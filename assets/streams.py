@@ -1,0 +1,147 @@
+"""Stream assets: one per declaration, the original or its twin, ingested into the log.
+
+A stream that is declared becomes an asset; nothing is added here for it. Materializing it brings the log up to date with the raw
+files, tells what is in it, and makes its days known as partitions of the results.
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.metadata import picture, preview
+from assets.workplace import Workplace
+
+GROUP = "streams"
+OWNERS = ["team:reprise"]
+
+
+class StreamConfig(dg.Config):
+    """How a stream is ingested."""
+
+    tuples: int | None = Field(default=None, description="How many tuples its twin has, if there are no originals. Default: as it is.")
+    seed: int | None = Field(default=None, description="What the twin is drawn with. Default: as it is.")
+
+
+def stream_key(stream: str) -> dg.AssetKey:
+    """The asset of a stream."""
+    return dg.AssetKey(["streams", stream])
+
+
+def days_of(stream: str) -> dg.DynamicPartitionsDefinition:
+    """The days of a stream's log, silent ones too, as partitions of its results."""
+    return dg.DynamicPartitionsDefinition(name=f"{stream}_days")
+
+
+def make_days_known(instance: dg.DagsterInstance, stream: str, days: list[date]) -> None:
+    """Keep the partitions of a stream's results in step with its log, in order of time."""
+    name, wanted = str(days_of(stream).name), [day.isoformat() for day in days]
+    known = instance.get_dynamic_partitions(name)
+    if known == wanted:
+        return
+    if known != wanted[: len(known)]:
+        for day in known:
+            instance.delete_dynamic_partition(name, day)
+    instance.add_dynamic_partitions(name, wanted)
+
+
+def stream_assets(paths: dict[str, Path]) -> list[dg.AssetsDefinition]:
+    """An asset for each declaration."""
+    return [_stream_asset(name, path) for name, path in paths.items()]
+
+
+def _stream_asset(stream: str, path: Path) -> dg.AssetsDefinition:
+    from replay.streams.declaration import load
+
+    declaration = load(path)
+
+    @dg.asset(
+        key=stream_key(stream),
+        group_name=GROUP,
+        description=f"{declaration.title or stream}. Declared in {path.name}; ingested from its raw files, or from its twin.",
+        owners=OWNERS,
+        kinds={"delta", declaration.files[0].format if declaration.files[0].format != "delta" else "deltalake"},
+        code_version=declaration.fingerprint(),
+        tags={"order": declaration.order},
+    )
+    def ingested(context: dg.AssetExecutionContext, config: StreamConfig, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        return ingest_stream(context, stream, config, workplace)
+
+    return ingested
+
+
+def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: StreamConfig, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Bring a stream's log up to date, and tell about it."""
+    import time
+
+    from assets.pictures import picture_of_profile
+    from engines.spec import SpecError
+    from replay.log import Log
+    from replay.streams.ingest import ingest
+    from replay.streams.parsed import StreamError
+    from replay.streams.profile import profile
+    from replay.streams.provide import provide
+    from replay.streams.raw import list_files
+    from replay.streams.rejects import read_rejects
+
+    begun = time.monotonic()
+    try:
+        declaration = workplace.declaration(stream)
+        folder, origin = provide(declaration, workplace.raw, workplace.tasks(0), _twin(stream, config, workplace))
+        size = sum(file.size for file in list_files(folder, declaration))
+        context.log.info(f"ingesting the {origin['kind']} of {stream}: {size:,} bytes in {folder.root}")
+        done = ingest(workplace.place, declaration, folder, workplace.tasks(size), origin=origin)
+    except (StreamError, SpecError) as problem:
+        raise dg.Failure(description=str(problem), allow_retries=False) from None
+    log = Log.open(workplace.place, workplace.place.address("streams", stream))
+    make_days_known(context.instance, stream, log.days())
+    seconds = time.monotonic() - begun
+    metadata: dict[str, Any] = {
+        "tuples": done.manifest.rows,
+        "rejected": done.manifest.rejected,
+        "files": len(done.manifest.files),
+        "files_read": len(done.read),
+        "days": len(log.days()),
+        "first_day": str(log.days()[0]) if log.end else "",
+        "last_day": str(log.days()[-1]) if log.end else "",
+        "seconds": round(seconds, 3),
+        "tuples_per_second": round(done.records / seconds, 1),
+        "delta_version": done.version,
+        "config_hash": declaration.fingerprint(),
+        "origin": dg.MetadataValue.json(origin),
+        "rejects": preview(read_rejects(workplace.place, stream).slice(0, 10).to_pylist()),
+    }
+    if log.end:
+        found = profile(workplace.place, stream, workplace.tasks(size))
+        metadata |= {
+            "out_of_order": found.out_of_order,
+            "largest_delay_seconds": found.largest_delay_us / 1e6,
+            "missing": dg.MetadataValue.json({name: round(share, 6) for name, share in found.missing.items() if share}),
+            "profile": picture(picture_of_profile(found)),
+            "preview": preview(_first_rows(workplace, log)),
+        }
+    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(str(done.version)))
+
+
+def _twin(stream: str, config: StreamConfig, workplace: Workplace) -> Any:
+    """The twin that is wanted, if there has to be one."""
+    from dataclasses import replace
+
+    from replay.streams.provide import TwinSettings, made_with
+    from replay.streams.twins import twins
+
+    if stream not in twins():
+        return None
+    made = made_with(stream, workplace.raw) or TwinSettings(tuples=workplace.twin_tuples)
+    given = {"tuples": config.tuples, "seed": config.seed}
+    return replace(made, **{name: value for name, value in given.items() if value is not None})
+
+
+def _first_rows(workplace: Workplace, log: Any) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(workplace.place.files(log.address).open_input_file(log.paths[0])) as parquet:
+        batch = next(parquet.iter_batches(10))
+    return [dict(row) for row in batch.to_pylist()]

@@ -1,0 +1,56 @@
+"""Frames in Dagster: episodes of congestion on traffic, patches of dye on dye.
+
+The technique itself is in engines/frames, its oracle in quality/oracles/frames.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from assets.techniques.settings import Aggregate, Clock
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "traffic": {
+        "technique": "frames",
+        "frame": {"kind": "threshold", "where": "speed < 40", "min_duration": "3m", "unknown": "skip"},
+        "aggregates": [{"kind": "count"}, {"kind": "mean", "column": "speed"}, {"kind": "min", "column": "speed"}],
+    },
+    "dye": {
+        "technique": "frames",
+        "frame": {"kind": "threshold", "where": "fluorescence > 0.2", "min_tuples": 20},
+        "aggregates": [{"kind": "count"}, {"kind": "mean", "column": "fluorescence"}, {"kind": "max", "column": "fluorescence"}],
+    },
+}
+
+
+class Settings(Clock):
+    """Frames: runs of tuples that satisfy a predicate, if they are long enough."""
+
+    technique: Literal["frames"] = "frames"
+    where: str = Field(default="speed < 40", description="What every tuple of a frame satisfies.")
+    min_duration: str = Field(default="3m", description="Least time from the first to the last tuple of a frame.")
+    min_tuples: int = Field(default=1, description="Least number of tuples of a frame.")
+    unknown: str = Field(default="skip", description="A tuple for which it is unknown ends a frame (break) or is left out (skip).")
+    aggregates: list[Aggregate] = Field(
+        default=[{"kind": "count"}, {"kind": "mean", "column": "speed"}, {"kind": "min", "column": "speed"}],  # type: ignore[list-item]
+        description="What is computed over the tuples of a frame.",
+    )
+
+    def spec(self) -> dict[str, Any]:
+        """The specification."""
+        names = ("where", "min_duration", "min_tuples", "unknown")
+        frame = {"kind": "threshold", **{name: getattr(self, name) for name in names}}
+        return {
+            "technique": "frames", "delay": self.delay, "lateness": self.lateness, "frame": frame,
+            "aggregates": [aggregate.spec() for aggregate in self.aggregates],
+        }  # fmt: skip
+
+
+def picture(results: pa.Table, tuples: pa.Table, spec: dict[str, Any]) -> bytes:
+    """Episodes over the signal."""
+    from assets.pictures import picture_of_episodes  # the plotting library takes a moment to import
+
+    return picture_of_episodes(results, tuples, str(spec["frame"]["where"]))

@@ -1,0 +1,36 @@
+"""The definitions: assets, jobs, schedules and sensors, with the workplace that they share.
+
+Loading them reads declarations and nothing else: no lake is opened, no JVM started.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import dagster as dg
+
+from assets.results import launched_asset, results_assets
+from assets.streams import stream_assets
+from assets.workplace import Workplace
+from orchestration.jobs import JOBS
+from orchestration.schedules import schedules
+from orchestration.sensors import raw_files_sensor
+from replay.streams.declaration import declared
+
+# Single-run backfills are what we want, whatever stage of its life the setting is in.
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
+
+
+def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
+    """All definitions, around a workplace (default: the one that the environment names)."""
+    place = workplace or Workplace.here()
+    streams = declared([Path(place.declarations)] if Path(place.declarations).is_dir() else [])
+    return dg.Definitions(
+        assets=[*stream_assets(streams), *results_assets(), launched_asset()],
+        jobs=JOBS,
+        schedules=schedules(),
+        sensors=[raw_files_sensor(sorted(streams))],
+        resources={"workplace": place},
+        executor=dg.in_process_executor,
+    )

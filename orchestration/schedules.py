@@ -1,0 +1,110 @@
+"""Schedules: one day after the other is replayed until the history is done, and the last days are looked at again.
+
+A tick picks the oldest day that is missing, failed, stale, or provisional with a grown log, so that the state of the day
+before is there. If there is none, the tick says precisely why.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from assets.results import results_key
+from assets.streams import make_days_known
+from assets.techniques import technique_modules
+from assets.workplace import Workplace
+
+RECHECKED_DAYS = 3
+
+
+def schedules() -> list[dg.ScheduleDefinition]:
+    """For every results asset: the next day, and the last days again."""
+    found = []
+    for technique, module in technique_modules().items():
+        for stream, spec in module.RESULTS.items():
+            found += [_next_day(technique, stream, spec), _last_days(technique, stream, spec)]
+    return found
+
+
+def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=f"next_day_of_{technique}__{stream}",
+        cron_schedule="*/10 * * * *",
+        target=dg.AssetSelection.assets(results_key(technique, stream)),
+        description=f"Replays the oldest day of {technique} on {stream} that is missing, failed, stale, or provisional with a grown log.",
+    )
+    def next_day(context: dg.ScheduleEvaluationContext, workplace: Workplace) -> dg.RunRequest | dg.SkipReason:
+        days, reason = days_to_replay(workplace, technique, stream, spec)
+        if not days:
+            return dg.SkipReason(reason)
+        if _under_way(context.instance, technique, stream):
+            return dg.SkipReason(f"A run of {technique} on {stream} is under way.")
+        make_days_known(context.instance, stream, all_days(workplace, stream))
+        return dg.RunRequest(partition_key=days[0].isoformat(), tags={"reprise/why": reason})
+
+    return next_day
+
+
+def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=f"last_days_of_{technique}__{stream}",
+        cron_schedule="0 4 * * *",
+        target=dg.AssetSelection.assets(results_key(technique, stream)),
+        description=f"Replays the last {RECHECKED_DAYS} published days of {technique} on {stream} again, and with them their checks.",
+    )
+    def last_days(context: dg.ScheduleEvaluationContext, workplace: Workplace) -> dg.RunRequest | dg.SkipReason:
+        from replay.publish import published_days
+
+        known = sorted(published_days(workplace.place, f"{technique}__{stream}"))[-RECHECKED_DAYS:]
+        if not known:
+            return dg.SkipReason(f"No day of {technique} on {stream} is published yet.")
+        if _under_way(context.instance, technique, stream):
+            return dg.SkipReason(f"A run of {technique} on {stream} is under way.")
+        tags = {"dagster/asset_partition_range_start": known[0].isoformat(), "dagster/asset_partition_range_end": known[-1].isoformat()}
+        return dg.RunRequest(tags=tags)
+
+    return last_days
+
+
+def days_to_replay(workplace: Workplace, technique: str, stream: str, spec: Mapping[str, Any]) -> tuple[list[date], str]:
+    """The days that do not stand, oldest first, and the reason for that, or for there being none."""
+    from engines import build
+    from replay.backfill import stands
+    from replay.log import Log
+    from replay.publish import published_days
+
+    lake = workplace.place
+    if lake.table(lake.address("streams", stream)) is None:
+        return [], f"The stream {stream} is not ingested yet."
+    log = Log.open(lake, lake.address("streams", stream))
+    known, engine = published_days(lake, f"{technique}__{stream}"), build(spec)
+    missing = [day for day in log.days() if not stands(engine, {stream: log}, known.get(day))]
+    if not missing:
+        days = log.days()
+        return (
+            [],
+            f"All {len(days)} days of {stream}, {days[0]} to {days[-1]}, are published and stand." if days else f"{stream} has no tuples.",
+        )
+    day = missing[0]
+    record = known.get(day)
+    if record is None:
+        return missing, f"{day} is not published yet"
+    if record["fingerprint"] != engine.spec.fingerprint():
+        return missing, f"{day} was published with another specification"
+    return missing, f"{day} was {'published from tuples that have changed' if record['sealed'] else 'provisional, and the log has grown'}"
+
+
+def all_days(workplace: Workplace, stream: str) -> list[date]:
+    """Every day of a stream's log."""
+    from replay.log import Log
+
+    return Log.open(workplace.place, workplace.place.address("streams", stream)).days()
+
+
+def _under_way(instance: dg.DagsterInstance, technique: str, stream: str) -> bool:
+    """Whether a run is queued or running that writes these results."""
+    key = results_key(technique, stream)
+    statuses = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+    runs = instance.get_runs(dg.RunsFilter(statuses=statuses))
+    return any(run.asset_selection and key in run.asset_selection for run in runs)
