@@ -18,6 +18,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.axes import Axes
 
     from replay.streams.profile import Profile
@@ -82,6 +83,33 @@ def picture_of_episodes(results: pa.Table, tuples: pa.Table, where: str) -> byte
     if signal is not None and tuples.num_rows:
         axes.set_xlim(low, high)
     _over_time(axes, frames.num_rows, f"episodes of {where}" + ("" if chosen is None else f", key {chosen}"), legend=False)
+    return png(figure)
+
+
+def picture_of_comparison(joined: pl.DataFrame) -> bytes:
+    """What the engine says over what the oracle says, value by value; a right result lies on the line."""
+    import polars as pl
+
+    figure = Figure(figsize=(11, 3.6), dpi=90, layout="constrained")
+    names = [name.removesuffix("__equal") for name in joined.columns if name.endswith("__equal")]
+    numbers = [name for name in names if joined.schema[f"{name}__engine"].is_numeric()][:3]
+    axes = figure.subplots(1, max(len(numbers), 1), squeeze=False)[0]
+    both = joined.filter(pl.col("side") == "both")
+    apart = joined.height - both.height
+    for place, name in zip(axes, numbers, strict=False):
+        shown = both.filter(pl.col(f"{name}__engine").is_not_null() & pl.col(f"{name}__oracle").is_not_null())
+        shown = shown.sample(min(shown.height, 5000), seed=0)
+        wrong = shown.filter(~pl.col(f"{name}__equal"))
+        place.scatter(shown[f"{name}__oracle"], shown[f"{name}__engine"], s=6, color=MARK, alpha=0.5, linewidth=0)
+        place.scatter(wrong[f"{name}__oracle"], wrong[f"{name}__engine"], s=18, color="#d6604d", linewidth=0)
+        place.axline((0, 0), slope=1, color=SOFT, linewidth=0.8, zorder=0)
+        place.set_xlabel("oracle", fontsize=8, color=INK)
+        place.set_ylabel("engine", fontsize=8, color=INK)
+        differ = both.filter(~pl.col(f"{name}__equal")).height
+        _plain(place, f"{name}: {both.height:,} rows, {differ:,} differ")
+    if not numbers:
+        axes[0].set_axis_off()
+    figure.suptitle(f"engine and oracle{f'; {apart:,} rows of one side only' if apart else ''}", fontsize=10, color=INK, x=0.01, ha="left")
     return png(figure)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from assets.checks import results_checks
 from assets.results import launched_asset, results_assets
 from assets.streams import stream_assets
 from assets.workplace import Workplace
@@ -28,6 +29,7 @@ def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
     streams = declared([Path(place.declarations)] if Path(place.declarations).is_dir() else [])
     return dg.Definitions(
         assets=[*stream_assets(streams), *results_assets(), launched_asset()],
+        asset_checks=results_checks(),
         jobs=JOBS,
         schedules=schedules(),
         sensors=[raw_files_sensor(sorted(streams))],

@@ -13,7 +13,7 @@ from assets.streams import GROUP
 
 REPLAY = dg.define_asset_job(
     "replay",
-    selection=dg.AssetSelection.assets(LAUNCHED),
+    selection=dg.AssetSelection.assets(LAUNCHED) | dg.AssetSelection.checks_for_assets(LAUNCHED),
     description="Replay any technique on any stream, with any of its settings: open the Launchpad.",
 )
 INGEST = dg.define_asset_job(
@@ -21,4 +21,9 @@ INGEST = dg.define_asset_job(
     selection=dg.AssetSelection.groups(GROUP),
     description="Bring every stream's log up to date with its raw files, or with its twin.",
 )
-JOBS = [REPLAY, INGEST]
+QUALITY = dg.define_asset_job(
+    "quality",
+    selection=dg.AssetSelection.all_asset_checks() - dg.AssetSelection.checks_for_assets(LAUNCHED),
+    description="Run every check on what is published, and recompute nothing.",
+)
+JOBS = [REPLAY, INGEST, QUALITY]

@@ -1,0 +1,173 @@
+"""Asset checks: one per expectation of a suite, on every results asset and on what was launched.
+
+A check op verifies the days of its run, or, run alone, every published day. What is expected is said in quality/; here it is
+only brought together with the lake and told in metadata. A check that cannot be judged is red.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from assets.metadata import picture, preview
+from assets.results import LAUNCHED, results_key
+from assets.techniques import technique_modules
+from assets.workplace import Workplace
+
+MOST_TUPLES = 10_000_000
+"""Of longer logs only some keys are verified, and the check says so."""
+
+
+def results_checks() -> list[dg.AssetChecksDefinition]:
+    """The checks of every results asset, and of the one that is launched."""
+    from quality.suites.results import suite
+
+    found = []
+    for technique, module in technique_modules().items():
+        for stream, spec in module.RESULTS.items():
+            found.append(_checks(results_key(technique, stream), suite(technique), _fixed(technique, stream, spec)))
+    names = {expected.name: expected for technique in technique_modules() for expected in suite(technique)}
+    return [*found, _checks(LAUNCHED, list(names.values()), _launched)]
+
+
+def _fixed(technique: str, stream: str, spec: Mapping[str, Any]) -> Any:
+    return lambda context: (spec, stream, f"{technique}__{stream}")
+
+
+def _launched(context: dg.AssetCheckExecutionContext) -> tuple[Mapping[str, Any], str, str]:
+    """What the last launch was, as its materialization tells."""
+    event = context.instance.get_latest_materialization_event(LAUNCHED)
+    if event is None or event.asset_materialization is None:
+        raise dg.Failure(description="Nothing was launched yet: run the job replay first.", allow_retries=False)
+    told = event.asset_materialization.metadata
+    spec = told["specification"].value
+    return json.loads(spec) if isinstance(spec, str) else spec, str(told["stream"].value), str(told["published_as"].value)  # type: ignore[return-value]
+
+
+def _checks(key: dg.AssetKey, suite: Sequence[Any], what: Any) -> dg.AssetChecksDefinition:
+    specs = [
+        dg.AssetCheckSpec(expected.name, asset=key, description=expected.description, blocking=expected.severity == "critical")
+        for expected in suite
+    ]
+
+    @dg.multi_asset_check(specs=specs, name=f"checks_of_{'__'.join(key.path)}", pool="checks")
+    def checks(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> Iterator[dg.AssetCheckResult]:
+        spec, stream, publish = what(context)
+        verified = verify_published(workplace, spec, stream, publish, _days_of_run(context))
+        outcomes = {outcome.name: outcome for outcome in verified["outcomes"]}
+        for expected in suite:
+            outcome = outcomes.get(expected.name)
+            if outcome is None:
+                # Of another technique than the one that was launched: it has nothing to say, which is no failure.
+                yield dg.AssetCheckResult(
+                    check_name=expected.name, asset_key=key, passed=True, metadata={"rows": 0, "told": "not of this technique"}
+                )
+                continue
+            severity = dg.AssetCheckSeverity.ERROR if outcome.severity == "critical" else dg.AssetCheckSeverity.WARN
+            metadata: dict[str, Any] = {
+                "rows": outcome.rows,
+                "wrong": outcome.wrong,
+                "told": outcome.told(),
+                "days": verified["days"],
+                "sample": verified["sample"],
+            }
+            if not outcome.passed:
+                metadata["worst"] = preview(verified["worst"])
+            if expected.name == "every_expected_row_is_there":
+                metadata["engine_and_oracle"] = picture(verified["picture"])
+            yield dg.AssetCheckResult(check_name=expected.name, asset_key=key, passed=outcome.passed, severity=severity, metadata=metadata)
+
+    return checks
+
+
+def verify_published(
+    workplace: Workplace, spec: Mapping[str, Any], stream: str, publish: str, days: Sequence[date] | None
+) -> dict[str, Any]:
+    """Verify published days (None: all) at the version of the log that they were replayed from."""
+    from assets.pictures import picture_of_comparison
+    from quality.verifying import verify
+    from replay.log import Log
+    from replay.publish import published_days, results_address
+
+    lake = workplace.place
+    known = published_days(lake, publish)
+    chosen = sorted(day for day in known if days is None or day in days)
+    if not chosen:
+        raise dg.Failure(description=f"results/{publish}: none of these days is published; replay them first.", allow_retries=False)
+    version = max(json.loads(str(known[day]["log_versions"]))[stream] for day in chosen)
+    log = Log.open(lake, lake.address("streams", stream), version)
+    tuples = pl.scan_delta(log.address, version=version, storage_options=lake.options())
+    rows, late = (_published(lake, results_address(lake, publish, output), chosen) for output in ("results", "late"))
+    keep, sample = _sampled(log)
+    if keep is not None:
+        tuples, rows, late = tuples.filter(keep), rows.filter(keep), late.filter(keep)
+    outcomes, joined, worst = [], [], []
+    for first, last in _ranges(chosen):
+        days_of_range = [day for day in chosen if first <= day <= last]
+        found = verify(
+            spec, tuples, log.days(), *(frame.filter(pl.col("day").is_between(first, last)) for frame in (rows, late)), days_of_range
+        )
+        outcomes.append(found.outcomes)
+        joined.append(found.joined)
+        worst += found.worst.to_dicts()
+    return {
+        "outcomes": [_together(parts) for parts in zip(*outcomes, strict=True)],
+        "days": f"{chosen[0]} to {chosen[-1]}" if len(chosen) > 1 else str(chosen[0]),
+        "sample": sample,
+        "worst": worst[:10],
+        "joined": pl.concat(joined),
+        "picture": picture_of_comparison(pl.concat(joined)),
+    }
+
+
+def _published(lake: Any, address: str, days: Sequence[date]) -> pl.DataFrame:
+    table = pl.scan_delta(address, storage_options=lake.options())
+    return table.filter(pl.col("day").is_in(list(days))).collect()
+
+
+def _sampled(log: Any) -> tuple[pl.Expr | None, str]:
+    """Which keys are verified, if not all, and how that is told."""
+    if log.end <= MOST_TUPLES or "key" not in log.schema.names:
+        return None, "all keys"
+    of = -(-log.end // MOST_TUPLES)
+    return pl.col("key").hash(seed=0) % of == 0, f"about one key in {of}: the log has {log.end:,} tuples"
+
+
+def _ranges(days: Sequence[date]) -> list[tuple[date, date]]:
+    """Neighbouring days, as ranges."""
+    ranges: list[tuple[date, date]] = []
+    for day in days:
+        if ranges and day.toordinal() == ranges[-1][1].toordinal() + 1:
+            ranges[-1] = ranges[-1][0], day
+        else:
+            ranges.append((day, day))
+    return ranges
+
+
+def _together(parts: Sequence[Any]) -> Any:
+    """The same expectation of several ranges as one outcome."""
+    from dataclasses import replace
+
+    return replace(
+        parts[0],
+        passed=all(part.passed for part in parts),
+        rows=sum(part.rows for part in parts),
+        wrong=sum(part.wrong for part in parts),
+        examples=tuple(example for part in parts for example in part.examples)[:5],
+        error=next((part.error for part in parts if part.error), None),
+    )
+
+
+def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[date] | None:
+    """The days that the run materializes, or None if it materializes none."""
+    tags = context.run.tags
+    if day := tags.get("dagster/partition"):
+        return [date.fromisoformat(day)]
+    first, last = tags.get("dagster/asset_partition_range_start"), tags.get("dagster/asset_partition_range_end")
+    if not first or not last:
+        return None
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    return [date.fromordinal(n) for n in range(begin.toordinal(), end.toordinal() + 1)]
