@@ -13,6 +13,7 @@ import dagster as dg
 import polars as pl
 
 from assets.metadata import picture, preview
+from assets.reporting import plainly, report_path, write_report
 from assets.results import LAUNCHED, results_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -58,6 +59,11 @@ def _checks(key: dg.AssetKey, suite: Sequence[Any], what: Any) -> dg.AssetChecks
         spec, stream, publish = what(context)
         verified = verify_published(workplace, spec, stream, publish, _days_of_run(context))
         outcomes = {outcome.name: outcome for outcome in verified["outcomes"]}
+        page = report_path(workplace, publish, context.run.run_id)
+        last = context.instance.get_latest_materialization_event(key)
+        told = plainly(last.asset_materialization.metadata) if last and last.asset_materialization else {}
+        title = f"{spec['technique']} on {stream}, {verified['days']}"
+        write_report(page, title, {**told, "stream": stream, "days": verified["days"], "sample": verified["sample"]}, spec, verified)
         for expected in suite:
             outcome = outcomes.get(expected.name)
             if outcome is None:
@@ -73,6 +79,7 @@ def _checks(key: dg.AssetKey, suite: Sequence[Any], what: Any) -> dg.AssetChecks
                 "told": outcome.told(),
                 "days": verified["days"],
                 "sample": verified["sample"],
+                "report": dg.MetadataValue.url(page.as_uri()),
             }
             if not outcome.passed:
                 metadata["worst"] = preview(verified["worst"])

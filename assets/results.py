@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import Field, create_model
 
 from assets.replaying import checked, metadata_of, replay_days
+from assets.reporting import report_path
 from assets.streams import OWNERS, days_of, stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -57,7 +58,8 @@ def _results_asset(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.A
         days = sorted(date.fromisoformat(day) for day in context.partition_keys)
         checked(spec, stream, workplace)
         done = replay_days(context, spec, stream, days, publish, workplace)
-        return dg.MaterializeResult(metadata=metadata_of(done, spec, stream, publish, workplace))
+        report = dg.MetadataValue.url(report_path(workplace, publish, context.run.run_id).as_uri())
+        return dg.MaterializeResult(metadata={**metadata_of(done, spec, stream, publish, workplace), "report": report})
 
     return results
 
@@ -86,7 +88,8 @@ def launched_asset() -> dg.AssetsDefinition:
         days = _days_given(config.days, config.stream, workplace)
         done = replay_days(context, spec, config.stream, days, publish, workplace)
         metadata = metadata_of(done, spec, config.stream, publish, workplace)
-        return dg.MaterializeResult(metadata={**metadata, "stream": config.stream, "published_as": publish})
+        report = dg.MetadataValue.url(report_path(workplace, publish, context.run.run_id).as_uri())
+        return dg.MaterializeResult(metadata={**metadata, "stream": config.stream, "published_as": publish, "report": report})
 
     launched.__annotations__["config"] = config
     return dg.asset(

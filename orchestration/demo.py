@@ -1,0 +1,87 @@
+"""The demonstration: every stream small, both techniques on their streams, some days again, every check; and a summary.
+
+Runs the same jobs as the UI, on the same instance, so that `make ui` shows what it made. It is also a test of the whole: a check
+that fails makes it fail.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from assets.results import results_key
+from assets.streams import stream_key
+from assets.techniques import technique_modules
+from assets.workplace import Workplace
+from orchestration.building import build_defs
+from orchestration.instance import instance
+from replay.streams.declaration import declared
+
+TUPLES = {"traffic": 120_000, "dye": 160_000, "debs2013": 200_000, "debs2012": 150_000, "intel_lab": 100_000, "ss7": 100_000}
+_AGAIN = 2
+"""So many days of each results asset are replayed a second time, one by one."""
+
+
+@dataclass
+class Step:
+    """Something that was done."""
+
+    what: str
+    tuples: int = 0
+    results: int | None = None
+    seconds: float = 0.0
+    checks: list[tuple[str, bool]] = field(default_factory=list)
+    report: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(passed for _, passed in self.checks)
+
+
+class DemoError(RuntimeError):
+    """A run that failed, in a sentence."""
+
+
+def demo(workplace: Workplace, tell: Callable[[str], None]) -> Iterator[Step]:
+    """Do it all, step by step."""
+    logging.getLogger("dagster").setLevel(logging.ERROR)
+    defs, place = build_defs(workplace), instance()
+    for stream in declared():
+        tell(f"streams/{stream}: generate and ingest")
+        config = {"ops": {"__".join(stream_key(stream).path): {"config": {"tuples": TUPLES[stream]}}}}
+        yield _materialized(defs, place, stream_key(stream), f"streams/{stream}", run_config=config)
+    for technique, module in technique_modules().items():
+        for stream in module.RESULTS:
+            key, name = results_key(technique, stream), f"{technique}/{stream}"
+            days = place.get_dynamic_partitions(f"{stream}_days")
+            tell(f"{name}: all {len(days)} days in one run, then its checks")
+            tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+            yield _materialized(defs, place, key, f"{name} {days[0]}..{days[-1]}", tags=tags)
+            for day in days[1 : 1 + _AGAIN] if stream == "traffic" else []:
+                tell(f"{name}: {day} again, by itself")
+                yield _materialized(defs, place, key, f"{name} {day} again", partition_key=day)
+
+
+def _materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str, **run: Any) -> Step:
+    """Materialize an asset, with its checks."""
+    begun = time.monotonic()
+    job = defs.resolve_implicit_global_asset_job_def()
+    done = job.execute_in_process(instance=place, asset_selection=[key], raise_on_error=False, **run)
+    if not done.success:
+        reasons = [
+            event.step_failure_data.error.message for event in done.all_events if event.is_step_failure and event.step_failure_data.error
+        ]
+        raise DemoError(f"{what}: {reasons[0].strip() if reasons else 'the run failed'}")
+    step = Step(what, seconds=time.monotonic() - begun)
+    told = done.get_asset_materialization_events()[-1].materialization.metadata
+    step.tuples = int(told["tuples"].value)  # type: ignore[arg-type]
+    if "results" in told:
+        step.results, step.report = int(told["results"].value), str(told["report"].value)  # type: ignore[arg-type]
+    step.checks = [(check.check_name, bool(check.passed)) for check in done.get_asset_check_evaluations()]
+    return step

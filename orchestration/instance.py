@@ -1,0 +1,29 @@
+"""The Dagster instance of a folder: where it keeps its runs, with the project's settings.
+
+`DAGSTER_HOME` decides if it is set; else the folder `.dagster` beside the workspace.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import dagster as dg
+
+ROOT = Path(__file__).parent.parent
+
+
+def home() -> Path:
+    """The instance's folder, made ready."""
+    folder = Path(os.environ.setdefault("DAGSTER_HOME", str(Path.cwd() / ".dagster")))
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "dagster.yaml").exists():
+        shutil.copy(ROOT / "dagster.yaml", folder / "dagster.yaml")
+    return folder
+
+
+def instance() -> dg.DagsterInstance:
+    """The instance."""
+    home()
+    return dg.DagsterInstance.get()
