@@ -2,7 +2,7 @@
 #   make test ARGS="-m 'not spark' -x"        make bench ARGS="--help"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test bench
+.PHONY: help setup check test bench demo ui quality
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -21,6 +21,15 @@ check: setup ## style, types, and who may import whom
 
 test: setup ## all tests, and the examples in docstrings
 	$(PYTHON) -m pytest $(ARGS)
+
+demo: setup ## everything in small: streams, replays, backfills, checks, reports
+	.venv/bin/reprise demo $(ARGS)
+
+ui: setup ## Dagster on localhost:3000, with what the demo made
+	scripts/ui.sh $(ARGS)
+
+quality: setup ## every check on what is published; fails if a critical one does
+	.venv/bin/reprise quality $(ARGS)
 
 bench: setup ## measure speed, side by side with other systems on the same cores
 	.venv/bin/reprise bench $(ARGS)

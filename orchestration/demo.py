@@ -44,7 +44,7 @@ class Step:
         return all(passed for _, passed in self.checks)
 
 
-class DemoError(RuntimeError):
+class StepError(RuntimeError):
     """A run that failed, in a sentence."""
 
 
@@ -55,33 +55,49 @@ def demo(workplace: Workplace, tell: Callable[[str], None]) -> Iterator[Step]:
     for stream in declared():
         tell(f"streams/{stream}: generate and ingest")
         config = {"ops": {"__".join(stream_key(stream).path): {"config": {"tuples": TUPLES[stream]}}}}
-        yield _materialized(defs, place, stream_key(stream), f"streams/{stream}", run_config=config)
+        yield materialized(defs, place, stream_key(stream), f"streams/{stream}", run_config=config)
     for technique, module in technique_modules().items():
         for stream in module.RESULTS:
             key, name = results_key(technique, stream), f"{technique}/{stream}"
             days = place.get_dynamic_partitions(f"{stream}_days")
             tell(f"{name}: all {len(days)} days in one run, then its checks")
             tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
-            yield _materialized(defs, place, key, f"{name} {days[0]}..{days[-1]}", tags=tags)
+            yield materialized(defs, place, key, f"{name} {days[0]}..{days[-1]}", tags=tags)
             for day in days[1 : 1 + _AGAIN] if stream == "traffic" else []:
                 tell(f"{name}: {day} again, by itself")
-                yield _materialized(defs, place, key, f"{name} {day} again", partition_key=day)
+                yield materialized(defs, place, key, f"{name} {day} again", partition_key=day)
 
 
-def _materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str, **run: Any) -> Step:
+def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str, **run: Any) -> Step:
     """Materialize an asset, with its checks."""
     begun = time.monotonic()
     job = defs.resolve_implicit_global_asset_job_def()
     done = job.execute_in_process(instance=place, asset_selection=[key], raise_on_error=False, **run)
-    if not done.success:
-        reasons = [
-            event.step_failure_data.error.message for event in done.all_events if event.is_step_failure and event.step_failure_data.error
-        ]
-        raise DemoError(f"{what}: {reasons[0].strip() if reasons else 'the run failed'}")
+    if not done.success and not done.get_asset_check_evaluations():
+        raise _failed(what, done)
     step = Step(what, seconds=time.monotonic() - begun)
+    step.checks = [(check.check_name, bool(check.passed)) for check in done.get_asset_check_evaluations()]
     told = done.get_asset_materialization_events()[-1].materialization.metadata
     step.tuples = int(told["tuples"].value)  # type: ignore[arg-type]
     if "results" in told:
         step.results, step.report = int(told["results"].value), str(told["report"].value)  # type: ignore[arg-type]
-    step.checks = [(check.check_name, bool(check.passed)) for check in done.get_asset_check_evaluations()]
     return step
+
+
+def checked_again(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str) -> Step:
+    """Run the checks of an asset on what is published, and recompute nothing."""
+    begun = time.monotonic()
+    job = dg.define_asset_job("quality_of_one", selection=dg.AssetSelection.checks_for_assets(key))
+    alone = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("quality_of_one")
+    done = alone.execute_in_process(instance=place, raise_on_error=False)
+    step = Step(what, seconds=time.monotonic() - begun)
+    step.checks = [(check.check_name, bool(check.passed)) for check in done.get_asset_check_evaluations()]
+    if not step.checks:
+        raise _failed(what, done)
+    return step
+
+
+def _failed(what: str, done: dg.ExecuteInProcessResult) -> StepError:
+    failures = [event.step_failure_data for event in done.all_events if event.is_step_failure]
+    reasons = [failure.error.message.strip() for failure in failures if failure.error]
+    return StepError(f"{what}: {reasons[0] if reasons else 'the run failed'}")

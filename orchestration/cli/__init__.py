@@ -24,6 +24,7 @@ _Streams = Annotated[
     list[str], typer.Option("--stream", metavar="NAME", help="A stream, or the path of a log in the lake; may be repeated.")
 ]
 _Lake = Annotated[str, typer.Option(metavar="DIR", envvar="REPRISE_LAKE", help="Where the logs are and the results go.")]
+_Raw = Annotated[str, typer.Option(metavar="DIR", envvar="REPRISE_RAW", help="Raw files: originals in DIR/STREAM, twins beside them.")]
 _Master = Annotated[str, typer.Option(help="Where Spark runs.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print what was done as one JSON document.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
@@ -134,6 +135,41 @@ def techniques(debug: _Debug = False) -> None:
         show_rows(["technique", "what it does", "profiles"], known_techniques())
 
 
+@app.command()
+def demo(lake: _Lake = "lake", raw: _Raw = "raw", master: _Master = "local[*]", json: _Json = False, debug: _Debug = False) -> None:
+    """Show everything in small: streams, replays, backfills, checks, reports; `make ui` then shows what it made."""
+    with sentences(debug=debug):
+        from orchestration.cli.platform import run_demo
+
+        _end(run_demo(lake, raw, master), json=json, lake=lake)
+
+
+@app.command()
+def backfill(
+    results: Annotated[str, typer.Argument(metavar="TECHNIQUE/STREAM", help="A results asset, such as frames/traffic.")],
+    days: Annotated[str, typer.Option(metavar="DAYS", help="missing, all, 2024-01-01 or 2024-01-01..2024-01-05.")] = "missing",
+    lake: _Lake = "lake",
+    raw: _Raw = "raw",
+    master: _Master = "local[*]",
+    json: _Json = False,
+    debug: _Debug = False,
+) -> None:
+    """Replay days of a results asset through Dagster, neighbouring ones in one run, and check them."""
+    with sentences(debug=debug):
+        from orchestration.cli.platform import run_backfill
+
+        _end(run_backfill(results, days, lake, raw, master), json=json, lake=lake)
+
+
+@app.command()
+def quality(lake: _Lake = "lake", raw: _Raw = "raw", master: _Master = "local[*]", json: _Json = False, debug: _Debug = False) -> None:
+    """Run every check on what is published and recompute nothing; the exit status is 1 if a critical one fails."""
+    with sentences(debug=debug):
+        from orchestration.cli.platform import run_quality
+
+        _end(run_quality(lake, raw, master), json=json, lake=lake)
+
+
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(context: typer.Context) -> None:
     """Measure speed, side by side with other systems on the same cores."""
@@ -150,6 +186,18 @@ def bench(context: typer.Context) -> None:
 def main() -> None:
     """The console script."""
     app(prog_name="reprise")
+
+
+def _end(steps: list[dict[str, Any]], *, json: bool, lake: str) -> None:
+    """Tell what was done; a check that failed is a failure."""
+    if json:
+        typer.echo(json_format.dumps({"steps": steps}, indent=2))
+    else:
+        from orchestration.cli.showing import show_steps
+
+        show_steps(steps, lake)
+    if any(not step["passed"] for step in steps):
+        raise Told("A check has failed; the reports show which rows differ.", FAILED)
 
 
 def _given(**options: Any) -> dict[str, Any]:

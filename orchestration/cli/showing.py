@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,23 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     _out().print(table)
+
+
+def show_steps(steps: Sequence[dict[str, Any]], lake: str) -> None:
+    """What was done, how fast, what was checked, and where to look."""
+    table = _table("what", "tuples", "results", "seconds", "tuples/s", "checks", "", right=0)
+    for step in steps:
+        speed = f"{step['tuples'] / step['seconds']:,.0f}" if step["tuples"] and step["seconds"] else ""
+        results = "" if step["results"] is None else f"{step['results']:,}"
+        checks = f"{sum(step['checks'].values())} of {len(step['checks'])} passed" if step["checks"] else ""
+        failed = ", ".join(name for name, passed in step["checks"].items() if not passed)
+        table.add_row(step["what"], f"{step['tuples']:,}", results, f"{step['seconds']:.1f}", speed, checks, failed)
+    console = _out()
+    console.print(table)
+    console.print(f"lake:    {Path(lake).resolve()}", soft_wrap=True, markup=False)
+    if any(step["report"] for step in steps):
+        console.print(f"reports: {Path(lake).resolve()}/reports/index.html", soft_wrap=True, markup=False)
+    console.print("UI:      make ui", markup=False)
 
 
 def show_ingested(done: Sequence[dict[str, Any]]) -> None:

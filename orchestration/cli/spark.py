@@ -48,7 +48,7 @@ def _started(master: str, log: IO[str]) -> SparkSession:
     from replay.session import session
 
     try:
-        with _written_to(log):
+        with written_to(log):
             spark = session(master)
     except Exception as problem:
         lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")]
@@ -59,7 +59,7 @@ def _started(master: str, log: IO[str]) -> SparkSession:
 
 
 @contextmanager
-def _written_to(log: IO[str]) -> Iterator[None]:
+def written_to(log: IO[str]) -> Iterator[None]:
     """Let processes that are started inside write to a file what they would write to the terminal."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,0 +1,119 @@
+"""Commands that go through Dagster's instance, so that its UI shows what they did: demo, backfill, quality.
+
+They run the jobs in this process and tell steps as documents. What is shown at the end is in `showing.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from assets.results import results_key
+from assets.streams import make_days_known
+from assets.techniques import technique_modules
+from assets.workplace import Workplace
+from orchestration.building import build_defs
+from orchestration.cli.given import read_days
+from orchestration.cli.sentences import FAILED, Told
+from orchestration.cli.spark import written_to
+from orchestration.demo import Step, StepError, checked_again, demo, materialized
+from orchestration.instance import home, instance
+from orchestration.schedules import all_days, days_to_replay
+from replay.publish import published_days
+
+
+def run_demo(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
+    """The demonstration."""
+    return _documents(lambda: list(demo(_workplace(lake, raw, master), _tell)))
+
+
+def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> list[dict[str, Any]]:
+    """Days of a results asset, neighbouring ones in one run."""
+    technique, stream, spec = _known(results)
+    workplace = _workplace(lake, raw, master)
+    missing, reason = days_to_replay(workplace, technique, stream, spec)
+    if not missing and days == "missing":
+        raise Told(f"{results}: {reason}", 0)
+    there = all_days(workplace, stream)
+    span = read_days(days) if days not in ("missing", "all") else None
+    chosen = missing if days == "missing" else [day for day in there if span is None or span[0] <= day <= span[1]]
+    if not chosen:
+        raise Told(f"days: {days!r} given; allowed are days from {there[0]} to {there[-1]}.")
+    place = instance()
+    make_days_known(place, stream, there)
+    defs, key = build_defs(workplace), results_key(technique, stream)
+
+    def steps() -> list[Step]:
+        done = []
+        for first, last in _ranges(chosen):
+            _tell(f"{results}: {first} to {last}")
+            tags = {"dagster/asset_partition_range_start": first.isoformat(), "dagster/asset_partition_range_end": last.isoformat()}
+            done.append(materialized(defs, place, key, f"{results} {first}..{last}", tags=tags))
+        return done
+
+    return _documents(steps)
+
+
+def run_quality(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
+    """Every check of what is published."""
+    workplace = _workplace(lake, raw, master)
+    published = [
+        (technique, stream)
+        for technique, module in technique_modules().items()
+        for stream in module.RESULTS
+        if published_days(workplace.place, f"{technique}__{stream}")
+    ]
+    if not published:
+        raise Told(f"lake: nothing is published in {workplace.place.root}; `reprise demo` or `reprise backfill` publishes results.")
+    defs, place = build_defs(workplace), instance()
+    return _documents(lambda: [checked_again(defs, place, results_key(*pair), f"checks of {'/'.join(pair)}") for pair in published])
+
+
+def _documents(run: Callable[[], list[Step]]) -> list[dict[str, Any]]:
+    """Run steps, and keep what Dagster and Spark say to themselves in a file beside the instance."""
+    try:
+        with (home() / "reprise.log").open("a") as log, written_to(log):
+            steps = run()
+        return [asdict(step) | {"checks": dict(step.checks), "passed": step.passed} for step in steps]
+    except StepError as problem:
+        raise Told(str(problem), FAILED) from None
+
+
+def _workplace(lake: str, raw: str, master: str) -> Workplace:
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore")
+    os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
+    return Workplace(lake=str(Path(lake).resolve()), raw=str(Path(raw).resolve()), master=master)
+
+
+def _known(results: str) -> tuple[str, str, dict[str, Any]]:
+    known = {f"{t}/{s}": (t, s, spec) for t, module in technique_modules().items() for s, spec in module.RESULTS.items()}
+    if results not in known:
+        raise Told(f"results: {results!r} given; allowed are {', '.join(known)}.")
+    return known[results]
+
+
+def _ranges(days: list[date]) -> list[tuple[date, date]]:
+    ranges: list[tuple[date, date]] = []
+    for day in days:
+        if ranges and day.toordinal() == ranges[-1][1].toordinal() + 1:
+            ranges[-1] = ranges[-1][0], day
+        else:
+            ranges.append((day, day))
+    return ranges
+
+
+_ERRORS = os.fdopen(os.dup(2), "w", buffering=1)
+"""Where a person reads, whatever becomes of the process's own descriptors."""
+
+
+def _tell(sentence: str) -> None:
+    Console(file=_ERRORS, highlight=False).print(sentence, soft_wrap=True, markup=False)
