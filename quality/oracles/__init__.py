@@ -58,7 +58,11 @@ def _found(spec: Mapping[str, Any]) -> tuple[Oracle, TechniqueSpec]:
 
 
 def specification(spec: Mapping[str, Any]) -> TechniqueSpec:
-    """A specification as the model of its technique."""
+    """A specification as the model of its technique.
+
+    >>> specification({"technique": "frames", "delay": "2s", "frame": {"where": "v > 0"}}).delay
+    2000000
+    """
     return _found(spec)[1]
 
 

@@ -15,8 +15,6 @@ from quality.oracles.clock import TIME
 from quality.oracles.predicates import holds
 from quality.oracles.tuples import in_order, keys_of
 
-__all__ = ["IDENTITY", "Spec", "outputs", "summed"]
-
 IDENTITY = {"results": ["key", "start"]}
 """Not the frame's id: a key that is null and one that is empty give the same text."""
 

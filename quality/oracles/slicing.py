@@ -16,8 +16,6 @@ from quality.oracles import aggregates
 from quality.oracles.clock import TIME
 from quality.oracles.tuples import in_order, keys_of
 
-__all__ = ["IDENTITY", "Spec", "outputs", "summed"]
-
 IDENTITY = {"results": ["query", "key", "measure_start", "measure_end"]}
 MOST_ROWS = 20_000_000
 """Tuples times windows that are held at once."""

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from replay.streams.delimited import Delimited
 from replay.streams.lines import Lines
 from replay.streams.parsed import Parsed, Reject
+from replay.streams.values import convert, trimmed
 
 WIDTH = 11
 _END = b"*END*"
-_NAME = re.compile(r"# name (\d+) = ([^:]*)(?::.*)?")
+SEPARATOR = "\x1f"
+_NAME = re.compile(r"# name (\d{1,4}) = ([^:]*)(?::.*)?")
 _SETTING = re.compile(r"# (start_time|bad_flag) = (\S+(?: \d+ \d{4} [\d:]+)?)")
 
 
@@ -75,15 +77,16 @@ class Cnv:
         """The number that stands for none becomes none."""
         if self.bad_flag is None:
             return table
-        return pa.table(
-            [
-                pc.if_else(pc.equal(column, self.bad_flag), pa.scalar(None, column.type), column)
-                if pa.types.is_floating(column.type)
-                else column
-                for column in table.columns
-            ],
-            names=table.column_names,
-        )
+        columns = []
+        for column in table.columns:
+            numbers = column.combine_chunks()
+            if pa.types.is_string(column.type):  # a time
+                numbers, _ = convert(numbers, lambda texts: trimmed(texts).cast(pa.float64()))
+            if pa.types.is_floating(numbers.type):
+                flagged = pc.fill_null(pc.equal(numbers, self.bad_flag), False)
+                column = pc.if_else(flagged, pa.scalar(None, column.type), column)
+            columns.append(column)
+        return pa.table(columns, names=table.column_names)
 
 
 def read_header(head: bytes) -> Header | None:
@@ -108,7 +111,7 @@ def read_header(head: bytes) -> Header | None:
     return Header(
         [names.get(position, "") for position in range(max(names, default=-1) + 1)],
         _start(settings.get("start_time")),
-        float(settings["bad_flag"]) if "bad_flag" in settings else None,
+        _number(settings.get("bad_flag")),
         stop,
         len(lines),
     )
@@ -120,6 +123,13 @@ def _start(text: str | None) -> int:
     except ValueError:
         return 0
     return int(moment.timestamp()) * 10**6
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
 
 
 def _even(lines: Lines, expected: int) -> NDArray[np.uint8] | None:
@@ -135,9 +145,9 @@ def _even(lines: Lines, expected: int) -> NDArray[np.uint8] | None:
 
 
 def _separated(matrix: NDArray[np.uint8], fields: int) -> bytes:
-    """The same characters with a comma behind each field and a line end behind each line."""
+    """The same characters with a separator, which then stands nowhere else, behind each field and a line end behind each line."""
     out = np.empty((len(matrix), fields, WIDTH + 1), np.uint8)
-    out[:, :, :WIDTH] = matrix.reshape(len(matrix), fields, WIDTH)
-    out[:, :, WIDTH] = ord(",")
+    out[:, :, :WIDTH] = np.where(matrix == ord(SEPARATOR), ord("?"), matrix).reshape(len(matrix), fields, WIDTH)
+    out[:, :, WIDTH] = ord(SEPARATOR)
     out[:, -1, WIDTH] = ord("\n")
     return out.tobytes()

@@ -7,15 +7,15 @@ it stood alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 from numpy.typing import NDArray
 
-from replay.streams.lines import Lines
+from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, Rules, not_a
 from replay.streams.values import FALSE, TRUE, typed
 
@@ -41,36 +41,41 @@ class Delimited:
         """The records of these lines."""
         read = _read_lines(self, lines, lines.filled)
         table, line, rejects = read.table, read.line, read.rejects
+        text: Callable[[int], str] | None = None
         if read.wrong:
-            table, line, rejects = self._with_repaired(lines, read)
+            table, line, rejects, text = self._with_repaired(lines, read)
         records = len(lines.filled) + sum(_extra(self, lines, at) for at in read.wrong)
         return Parsed(
-            table, lines.first + line, lambda row: lines.text_of(int(line[row])), len(lines.ends), records,
+            table, lines.first + line, text or (lambda row: lines.text_of(int(line[row]))), len(lines.ends), records,
             [Reject(lines.first + reject.line, reject.text, reject.reason) for reject in rejects],
         )  # fmt: skip
 
-    def _with_repaired(self, lines: Lines, read: _Read) -> tuple[pa.Table, NDArray[np.int64], list[Reject]]:
-        """The rows together with those of lines that had a wrong number of fields."""
+    def _with_repaired(self, lines: Lines, read: _Read) -> tuple[pa.Table, NDArray[np.int64], list[Reject], Callable[[int], str]]:
+        """The rows together with those of lines that had a wrong number of fields, and the texts of these rows."""
         mended: list[bytes] = []
         origin: list[int] = []
         rejects = list(read.rejects)
         for at in read.wrong:
             texts = _repair(self, lines.bytes_of(at))
             if texts is None:
-                found = lines.bytes_of(at).count(self.delimiter.encode()) + 1
-                fields = f"{found} field{'s' if found > 1 else ''}"
-                reason = f"{fields}, {self.fields} expected" if found != self.fields else "cannot be taken apart into fields"
-                rejects.append(Reject(at, lines.text_of(at), reason))
+                rejects.append(Reject(at, lines.text_of(at), _why(self, lines.bytes_of(at))))
             else:
                 mended += texts
                 origin += [at] * len(texts)
-        again = Lines(b"\n".join(mended), 0, 0)
+        shown = Lines(b"\n".join(mended), 0, 0, lines.quote)
+        again = Lines(b"\n".join(_filled_up(self, part) for part in mended), 0, 0, lines.quote)
         repaired = _read_lines(self, again, again.filled)
         origins = np.array(origin, np.int64)
-        rejects += [Reject(origin[reject.line], reject.text, reject.reason) for reject in repaired.rejects]
-        rejects += [Reject(origin[at], again.text_of(at), "cannot be taken apart into fields") for at in repaired.wrong]
+        rejects += [Reject(origin[reject.line], shown.text_of(reject.line), reject.reason) for reject in repaired.rejects]
+        rejects += [Reject(origin[at], shown.text_of(at), _why(self, shown.bytes_of(at))) for at in repaired.wrong]
         line = np.concatenate((read.line, origins[repaired.line]))
-        return _merged(read, repaired.table, origins[repaired.line]), np.sort(line, kind="stable"), rejects
+        order = np.argsort(line, kind="stable")
+
+        def text(row: int) -> str:
+            mine = int(order[row]) - len(read.line)
+            return lines.text_of(int(line[order[row]])) if mine < 0 else shown.text_of(int(repaired.line[mine]))
+
+        return _merged(read, repaired.table, origins[repaired.line]), line[order], rejects, text
 
 
 @dataclass(frozen=True)
@@ -92,13 +97,24 @@ def _read_lines(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Re
     data = lines.data if len(wanted) == len(lines.filled) else lines.only(wanted)
     if lines.cut:
         return _Read(_nothing(form.types), wanted[:0], [Reject(0, lines.text_of(0), "longer than a record can be")], [])
+    if odd := _not_text(form, lines, data, wanted):
+        read = _read_lines(form, lines, np.setdiff1d(wanted, odd))
+        return replace(read, wrong=sorted([*read.wrong, *odd]))
     try:
-        table, wrong = _by_arrow(form, data, form.types)
+        # Arrow takes 0x10 for a whole number: where there may be one, each column looks for itself.
+        table, wrong = (None, []) if _may_be_hexadecimal(data) else _by_arrow(form, data, form.types)
     except pa.ArrowInvalid:
         table, wrong = None, []
-    if table is not None and table.num_rows + len(wrong) == len(wanted):
+    if table is not None and table.num_rows + len(wrong) == len(wanted) and split_fields(form, lines.bytes_of(int(wanted[-1]))) is not None:
         return _Read(table, np.delete(wanted, wrong), [], wanted[wrong].tolist())
     return _read_text(form, lines, wanted)
+
+
+def _not_text(form: Delimited, lines: Lines, data: bytes, wanted: NDArray[np.int64]) -> list[int]:
+    """Among lines not all of which are text, those that have not as many fields as they should: Arrow fails to tell which those are."""
+    if is_text(data):
+        return []
+    return [at for at in wanted.tolist() if len(split_fields(form, lines.bytes_of(at)) or ()) != form.fields]
 
 
 def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Read:
@@ -108,11 +124,14 @@ def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Rea
         table, wrong = _by_arrow(form, data, dict.fromkeys(form.types, pa.binary()))
     except pa.ArrowInvalid:
         table, wrong = None, []
-    if table is None or table.num_rows + len(wrong) != len(wanted):
+    # A quote that is not closed takes the line ends behind it along, that of the last line without a trace.
+    if table is None or table.num_rows + len(wrong) != len(wanted) or split_fields(form, lines.bytes_of(int(wanted[-1]))) is None:
         if len(wanted) == 1:
             return _Read(_nothing(form.types), wanted[:0], [], wanted.tolist())
-        # A quote that is not closed takes the lines behind it along: those with quotes are read alone.
+        # Lines with quotes are read alone; whatever else it is, is found by halving.
         quoted = np.array([(form.quote or "").encode() in lines.bytes_of(int(at)) for at in wanted])
+        if not form.quote or not quoted.any():
+            return _joined([_read_lines(form, lines, part) for part in np.array_split(wanted, 2)])
         alone = [_read_lines(form, lines, wanted[i : i + 1]) for i in np.flatnonzero(quoted).tolist()]
         return _joined([*([_read_lines(form, lines, wanted[~quoted])] if not quoted.all() else []), *alone])
     line = np.delete(wanted, wrong)
@@ -131,6 +150,8 @@ def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Rea
 def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) -> tuple[pa.Table, list[int]]:
     """All records of the data, and the numbers of those that have not as many fields as they should."""
     wrong: list[int] = []
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = b"\n" + data  # Arrow would leave out what is no mark of the file's beginning here
 
     def skip(row: csv.InvalidRow) -> str:
         wrong.append(row.number - 1)
@@ -150,22 +171,66 @@ def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) ->
     return table, wrong
 
 
+def _may_be_hexadecimal(data: bytes) -> bool:
+    """Whether there is a 0x. An x is looked for first: that is much faster where there is none."""
+    return any(letter in data and b"0" + letter in data for letter in (b"x", b"X"))
+
+
+def split_fields(form: Delimited, line: bytes) -> list[bytes] | None:
+    """The fields of a line as they stand there, quotes and all; None if a quote is not closed."""
+    delimiter, quote = form.delimiter.encode(), (form.quote or "").encode()
+    if not quote or quote not in line:
+        return line.split(delimiter)
+    fields, at, stop = [], 0, 0
+    while stop >= 0:
+        inside = at
+        if line.startswith(quote, at):
+            inside = line.find(quote, at + 1)
+            while inside >= 0 and line.startswith(quote, inside + 1):  # two quotes are one
+                inside = line.find(quote, inside + 2)
+            if inside < 0:
+                return None
+        stop = line.find(delimiter, inside)
+        fields.append(line[at : stop if stop >= 0 else None])
+        at = stop + len(delimiter)
+    return fields
+
+
+def _why(form: Delimited, line: bytes) -> str:
+    """Why a line is no record."""
+    fields = split_fields(form, line)
+    if fields is None or len(fields) == form.fields:
+        return "cannot be taken apart into fields"
+    return f"{len(fields)} field{'s' if len(fields) > 1 else ''}, {form.fields} expected"
+
+
 def _repair(form: Delimited, line: bytes) -> list[bytes] | None:
     """The records that a line with a wrong number of fields really holds, or None."""
-    fields = line.split(form.delimiter.encode())
+    fields = split_fields(form, line)
+    if fields is None:
+        return None
     if form.short_records and len(fields) < form.fields:
-        return [line + form.delimiter.encode() * (form.fields - len(fields))]
+        return [line]
     if _is_glued(form, fields):
-        seam, first = form.fields - 1, form.glued_after or 0
-        joined = form.delimiter.encode()
-        return [
-            joined.join([*fields[:seam], fields[seam][:first]]),
-            *(
-                _repair(form, joined.join([fields[seam][first:], *fields[seam + 1 :]]))
-                or [joined.join([fields[seam][first:], *fields[seam + 1 :]])]
-            ),
-        ]
+        return _unglued(form, fields)
     return [line] if len(fields) == form.fields and form.quote is None else None
+
+
+def _unglued(form: Delimited, fields: list[bytes]) -> list[bytes]:
+    """The records of a line: the last field of each but the last is also the first of the next."""
+    between, length, records = form.delimiter.encode(), form.glued_after or 0, []
+    head, at, more = fields[0], 1, form.fields - 1
+    while len(fields) - at > more and len(fields[at + more - 1]) > length:
+        seam = fields[at + more - 1]
+        records.append(between.join([head, *fields[at : at + more - 1], seam[:length]]))
+        head, at = seam[length:], at + more
+    return [*records, between.join([head, *fields[at:]])]
+
+
+def _filled_up(form: Delimited, line: bytes) -> bytes:
+    """A line with the fields that it may lack."""
+    missing = form.fields - len(split_fields(form, line) or ()) if form.short_records else 0
+    return line + form.delimiter.encode() * missing
 
 
 def _merged(read: _Read, more: pa.Table, lines: NDArray[np.int64]) -> pa.Table:
@@ -182,7 +247,7 @@ def _merged(read: _Read, more: pa.Table, lines: NDArray[np.int64]) -> pa.Table:
 
 
 def _is_glued(form: Delimited, fields: list[bytes]) -> bool:
-    return form.glued_after is not None and len(fields) > form.fields and len(fields[form.fields - 1]) > form.glued_after
+    return form.glued_after is not None and len(fields) > form.fields > 1 and len(fields[form.fields - 1]) > form.glued_after
 
 
 def _extra(form: Delimited, lines: Lines, at: int) -> int:

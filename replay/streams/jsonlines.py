@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json as json
 from numpy.typing import NDArray
 
-from replay.streams.lines import Lines
+from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, not_a
 
 
@@ -50,7 +50,7 @@ class JsonLines:
             return
         data = b"\n".join(lines.bytes_of(int(at)).strip(b" \t") for at in wanted)
         try:
-            table = self._by_arrow(data) if _objects(data, len(wanted)) else None
+            table = self._by_arrow(data) if _objects(data, len(wanted)) and is_text(data) else None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
             table = None
         if table is not None and table.num_rows == len(wanted):
@@ -86,16 +86,22 @@ class JsonLines:
             return "not JSON"
         if not isinstance(content, dict):
             return "not a JSON object"
+        infinite: list[str] = []
         for name, sources in self.sources.items():
             for source in sources:
                 if content.get(source) is None:
                     continue
                 one = {source: content[source]}
+                if pa.types.is_string(self.types[name]) and not isinstance(content[source], str):
+                    return f"not text: {name}"
+                if pa.types.is_floating(self.types[name]) and content[source] in (float("inf"), float("-inf")):
+                    infinite.append(name)
+                    continue
                 try:
                     self._by_arrow(json_format.dumps(one).encode())
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
                     return not_a(name, self.types[name])
-        return "cannot be taken apart into members"
+        return f"not a finite number: {infinite[0]}" if infinite else "cannot be taken apart into members"
 
 
 def _objects(data: bytes, count: int) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replay.lake import Lake
-from replay.streams.cnv import Cnv, read_header
+from replay.streams.cnv import SEPARATOR, Cnv, read_header
 from replay.streams.columnar import Columnar
 from replay.streams.declaration import TYPES, Column, Declaration, Files
 from replay.streams.delimited import Delimited
@@ -24,6 +24,7 @@ from replay.streams.lines import LONGEST_BYTES, Lines
 from replay.streams.parsed import StreamError
 from replay.streams.raw import RawFile, is_compressed, open_raw
 from replay.streams.records import file_value
+from replay.streams.values import typed
 
 _BOM = b"\xef\xbb\xbf"
 _LOOKED_AT = 100
@@ -57,9 +58,15 @@ def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
     """
     form = declaration.files[file.kind]
     for column in declaration.by_name.values():
-        if column.from_file is not None and file_value(column, file.name) is None:
+        value = file_value(column, file.name) if column.from_file is not None else None
+        if column.from_file is not None and value is None:
             raise StreamError(
                 f"file {file.name}: the setting columns.{column.name}.from_file, {column.from_file!r}, finds nothing in its name."
+            )
+        if value is not None and not typed(pa.array([value]), TYPES[column.type])[1].all():
+            raise StreamError(
+                f"file {file.name}: the setting columns.{column.name}.from_file, {column.from_file!r}, finds {value!r} in its name; "
+                f"allowed is what its type, {column.type}, says."
             )
     if form.format in ("parquet", "delta"):
         return _columnar(folder, file, declaration, form)
@@ -73,7 +80,7 @@ def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
             raise StreamError(f"file {file.name}: no header with '# name' and '*END*' found, which files.format 'cnv' has.")
         names = header.names
         at = _positions(file, declaration, names)
-        delimited = Delimited(len(names), at, {name: types[name] for name in at}, quote=None, nulls=declaration.nulls)
+        delimited = Delimited(len(names), at, {name: types[name] for name in at}, SEPARATOR, quote=None, nulls=declaration.nulls)
         return Layout(Cnv(delimited, header.bad_flag), header.size, header.lines, declaration.time.origin or header.start_us)
     if form.format == "json":
         sources = {name: column.sources for name, column in declaration.by_name.items() if name in types}
@@ -91,13 +98,19 @@ def _with_header(file: RawFile, declaration: Declaration, form: Files, lines: Li
         return Layout(_delimited(declaration, form, 1, {}), begin, 0, origin)
     header = int(lines.filled[0])
     text = lines.bytes_of(header).decode(form.encoding, "replace")
-    names = next(
-        csv.reader(
-            [text], delimiter=form.separator, quotechar=form.quote or None, quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
+    try:
+        names = next(
+            csv.reader(
+                [text], delimiter=form.separator, quotechar=form.quote or None, quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
+            )
         )
-    )
+    except csv.Error:  # a field of more than 128 kB
+        raise StreamError(
+            f"file {file.name}: its first line {text[:80]!r} ... is no header, which the setting files.header says."
+        ) from None
     names = [name.strip() for name in names]
-    if len(names) == 1 and len(_in_file(declaration)) > 1:
+    declared = {source for column in _in_file(declaration) for source in column.sources}
+    if len(names) == 1 and len(_in_file(declaration)) > 1 and names[0] not in declared:
         raise StreamError(f"file {file.name}: its header {text[:80]!r} has no {form.separator!r}, the setting files.delimiter.")
     at = _positions(file, declaration, names)
     return Layout(_delimited(declaration, form, len(names), at), begin + int(lines.ends[header]), header + 1, origin)
@@ -119,7 +132,9 @@ def _positions(file: RawFile, declaration: Declaration, names: Sequence[str]) ->
             continue
         if not places:
             wanted = " or ".join(repr(source) for source in column.sources)
-            raise StreamError(f"file {file.name}: the column {wanted} of the setting columns is missing; found are {', '.join(names)}.")
+            raise StreamError(
+                f"file {file.name}: the column {wanted} of the setting columns is missing; found are {', '.join(names)[:1000]}."
+            )
         at[column.name] = places[0]
     return at
 

@@ -70,6 +70,15 @@ class Lines:
         return b"".join(self.bytes_of(int(line)) + b"\n" for line in lines)
 
 
+def is_text(data: bytes) -> bool:
+    """Whether it is UTF-8."""
+    try:
+        data.isascii() or data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def line_ends(data: bytes, *, last: bool, quote: int | None = None) -> NDArray[np.int64]:
     r"""Where each line ends; `last`: nothing follows, so what is behind the last line end is a line too.
 

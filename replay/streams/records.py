@@ -20,8 +20,8 @@ from engines.contract import TIMESTAMP
 from engines.spec import UNITS_US
 from replay.streams.declaration import TYPES, UNITS_PER_SECOND, Column, Declaration
 from replay.streams.parsed import Parsed, Reject, Rules
-from replay.streams.times import FURTHEST_US, Times, read_times, to_us
-from replay.streams.values import Mask
+from replay.streams.times import FIRST_US, FURTHEST_US, LAST_US, Times, read_times, to_us
+from replay.streams.values import Mask, typed
 
 LINE, ORDER, ARRIVED = "line", "order", "arrived"
 
@@ -80,11 +80,12 @@ def complete(declaration: Declaration, parsed: Parsed, file_name: str, origin_us
 
 def _with_columns(declaration: Declaration, table: pa.Table, file_name: str) -> pa.Table:
     """The table with the columns that come from the file's name, and those that the file has not."""
+    there = set(table.column_names)
     for name, column in declaration.by_name.items():
         if column.from_file is not None:
             value = file_value(column, file_name)
-            table = table.append_column(name, pa.array([value] * table.num_rows, pa.string()).cast(TYPES[column.type]))
-        elif name not in table.column_names:
+            table = table.append_column(name, typed(pa.array([value] * table.num_rows, pa.string()), TYPES[column.type])[0])
+        elif name not in there:
             table = table.append_column(name, pa.nulls(table.num_rows, TYPES[column.type]))
     return table
 
@@ -121,6 +122,7 @@ def _times(declaration: Declaration, table: pa.Table, rules: Rules, origin_us: i
     lasting = time.duration is not None
     end = start + _duration(declaration, table, rules) if lasting else _read(declaration, table, time.end, rules, origin_us).us
     rules.refuse(end < start, "event ends before it starts")
+    rules.refuse((end < FIRST_US) | (end > LAST_US), f"not a time: {time.duration}")
     _check_range(declaration, rules, start)
     _check_range(declaration, rules, end)
     return {"start": pa.array(start).view(TIMESTAMP), "end": pa.array(end).view(TIMESTAMP)}

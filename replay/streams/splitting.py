@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from replay.lake import Lake
 from replay.streams.columnar import Columnar
 from replay.streams.declaration import Declaration
@@ -56,8 +58,12 @@ class Outcome:
     def sample(self) -> Sample:
         """Of what the tuples are ordered by."""
         whole = Sample.empty()
+        stored = {run.path for run in self.runs}
         for report in self.staged:
             whole = whole.merged(report.sample)
+            for edge in (report.head, report.tail):
+                if edge and edge.run.path in stored:
+                    whole = whole.merged(Sample.of(np.array([edge.run.batches[0].first])))
         return whole
 
     def entries(self, sums: Mapping[str, str]) -> list[Entry]:

@@ -212,10 +212,7 @@ def _decoded(lines: Lines, encoding: str) -> Iterator[Lines]:
 
 
 def _or_as_it_is(line: bytes, encoding: str) -> bytes:
-    try:
-        return line.decode(encoding).encode()
-    except UnicodeDecodeError:
-        return line
+    return line.decode(encoding, "surrogateescape").encode("utf-8", "surrogateescape")
 
 
 class StageWriter:
@@ -240,8 +237,7 @@ class StageWriter:
         return self._runs
 
     def alone(self, row: pa.Table, name: str) -> Run:
-        """A row in a file of its own."""
-        self._sample(row)
+        """A row in a file of its own, not sampled: it may yet be rejected."""
         return self._write(row, f"{self._name}-{name}")
 
     def _flush(self) -> None:

@@ -6,8 +6,10 @@ that does not exist, is no time; what becomes of its record is decided in `recor
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +17,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from replay.streams.declaration import UNITS_PER_SECOND, Time
-from replay.streams.values import Mask, convert, trimmed
+from replay.streams.values import Mask, convert, trimmed, whole
 
 FURTHEST_US = 2**61
 """No event is further than this from 1970: sums of times and durations stay inside 64 bits."""
+FIRST_US = -62_135_596_800_000_000
+LAST_US = 253_402_300_799_999_999
+"""The years 1 to 9999: the log is kept by day, and there are no other days."""
+_FURTHEST_NS_AS_US = (2**63 - 1) // 1000
+_INSTANT, _LOCAL = pa.timestamp("ns", tz="UTC"), pa.timestamp("ns")
+_ZONE = r"[ T].*(Z|[+-]\d\d(:?\d\d)?)$"
 _DECIMAL, _DECIMALS = pa.decimal128(30, 12), 10**12
+_TABLES_END = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001 - a local time
+"""From here on Arrow knows a zone's offset but no longer its summers."""
+_QUARTER_SECONDS = 900
 
 
 @dataclass(frozen=True)
@@ -91,11 +102,7 @@ def _from_texts(values: pa.Array, time: Time, origin_us: int) -> Times:
     found: Times | None = None
     for form in time.format:
         read = _by_number(texts, time, origin_us) if form == "number" else _by_pattern(texts, form, time)
-        if found is None:
-            found = read
-        else:
-            first = found.known
-            found = Times(*(np.where(first, a, b) for a, b in ((found.us, read.us), (first, read.known), (found.original, read.original))))
+        found = read if found is None else _either(found, read)
         if found.known.all():
             break
         texts = pc.if_else(pa.array(found.known), pa.scalar(None, pa.string()), texts)
@@ -106,25 +113,43 @@ def _from_texts(values: pa.Array, time: Time, origin_us: int) -> Times:
 def _by_pattern(texts: pa.Array, form: str, time: Time) -> Times:
     """Texts by `iso`, with a zone of their own or without, or by a pattern."""
     if form != "iso":
-        moments = _localised(_strptime(texts, form), time)
+        moments = _strptime(texts, form)
+        if moments.type.tz is None:
+            moments = _localised(moments, time)
         us, there = _numbers(moments.cast(pa.timestamp("us", tz="UTC")).view(pa.int64()))
-        return _times(us, there, us * 1000)
-    zoned, taken = convert(texts, lambda these: these.cast(pa.timestamp("ns", tz="UTC")))
-    if not taken.all():
-        rest = pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts)
-        local, _ = convert(rest, lambda these: these.cast(pa.timestamp("ns")))
-        zoned = pc.coalesce(zoned, _localised(local, time).cast(pa.timestamp("ns", tz="UTC")))
-    ns, there = _numbers(zoned.view(pa.int64()))
-    return _times(ns // 1000, there, ns)
+        there &= np.abs(us) <= _FURTHEST_NS_AS_US
+        return _times(us, there, np.where(there, us, 0) * 1000)
+    ns, there = _numbers(_iso(texts, time).view(pa.int64()))
+    found = _times(ns // 1000, there, ns)
+    if there.all():
+        return found
+    rest = pc.if_else(pa.array(there), pa.scalar(None, pa.string()), texts)
+    cut = pc.replace_substring_regex(rest, r"(\.[0-9]{9})[0-9]+", r"\1")
+    return found if cut.equals(rest) else _either(found, _by_pattern(cut, form, time))
+
+
+def _iso(texts: pa.Array, time: Time) -> pa.Array:
+    """Texts by ISO 8601: mostly all of them name a zone, or none does, and the first tells which to try first."""
+    first = texts.drop_null().slice(0, 1).to_pylist()
+    for kind in (_INSTANT, _LOCAL) if first and re.search(_ZONE, first[0]) else (_LOCAL, _INSTANT):
+        with suppress(pa.ArrowInvalid):
+            moments = texts.cast(kind)
+            return moments if kind == _INSTANT else _localised(moments, time).cast(_INSTANT)
+    zoned, none = pc.match_substring_regex(texts, _ZONE), pa.scalar(None, pa.string())
+    instants, _ = convert(pc.if_else(zoned, texts, none), lambda these: these.cast(_INSTANT))
+    local, _ = convert(pc.if_else(zoned, none, texts), lambda these: these.cast(_LOCAL))
+    return pc.coalesce(instants, _localised(local, time).cast(_INSTANT))
 
 
 def _by_number(texts: pa.Array, time: Time, origin_us: int) -> Times:
     """Numbers, exactly: whole ones as integers, only the others as decimals, which hold fewer digits."""
-    whole, taken = convert(texts, lambda these: these.cast(pa.int64()))
-    found = _from_integers(whole, time, origin_us)
+    integers, taken = convert(texts, lambda these: whole(these, pa.int64()))
+    found = _from_integers(integers, time, origin_us)
     if taken.all():
         return found
-    decimals, _ = convert(pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts), lambda these: these.cast(_DECIMAL))
+    rest = pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts)
+    rest = pc.replace_substring_regex(rest, r"^([+-]?[0-9]*\.[0-9]{12})[0-9]+$", r"\1")
+    decimals, _ = convert(rest, lambda these: these.cast(_DECIMAL))
     floor = pc.floor(decimals)
     fraction = np.frombuffer(pc.subtract(decimals, floor).cast(_DECIMAL).fill_null(0).buffers()[1], np.int64)[::2][: len(texts)]
     units, there = _numbers(convert(floor, lambda these: these.cast(pa.int64()))[0])
@@ -135,9 +160,10 @@ def _by_number(texts: pa.Array, time: Time, origin_us: int) -> Times:
 
 
 def _strptime(texts: pa.Array, pattern: str) -> pa.Array:
-    """Texts by a pattern; the C library takes the 30th of February for the 2nd of March, we do not."""
+    """Texts by a pattern; the C library takes the 30th of February for the 2nd of March and knows a 60th second, we do not."""
     moments = pc.strptime(texts, format=pattern, unit="us", error_is_null=True)
-    doubtful = pc.fill_null(pc.less_equal(pc.day(moments), 3), False)
+    sixty = pc.or_(pc.match_substring(texts, "60"), pc.match_substring(texts, "61"))
+    doubtful = pc.fill_null(pc.or_(pc.less_equal(pc.day(moments), 3), sixty), False)
     if not pc.any(doubtful).as_py():
         return moments
     names = texts.filter(doubtful).unique()
@@ -147,7 +173,8 @@ def _strptime(texts: pa.Array, pattern: str) -> pa.Array:
 
 def _exists(text: str, pattern: str) -> bool:
     try:
-        datetime.strptime(text, pattern)  # noqa: DTZ007 - only whether there is such a day
+        # Like the C library, this may not trip over a space in front of a number.
+        datetime.strptime(re.sub(r"([^\w\s])\s+", r"\1", text), pattern)  # noqa: DTZ007 - only whether there is such a day
     except ValueError:
         return False
     return True
@@ -155,10 +182,36 @@ def _exists(text: str, pattern: str) -> bool:
 
 def _localised(moments: pa.Array, time: Time) -> pa.Array:
     """Local times as instants: of two the first, and null where there is none."""
+    late = pc.greater_equal(moments, _TABLES_END)
+    if time.zone != "UTC" and pc.any(late).as_py():
+        none = pa.scalar(None, moments.type)
+        early = _localised(pc.if_else(late, none, moments), time)
+        return pc.coalesce(early, _by_rule(pc.if_else(late, moments, none), time).view(early.type))
     first = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="earliest")
     second = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="latest")
     same = pc.equal(first, second)
     return first if pc.all(same).as_py() in (True, None) else pc.if_else(same, first, pa.scalar(None, first.type))
+
+
+def _by_rule(moments: pa.Array, time: Time) -> pa.Array:
+    """The same by Python's zones, which know a zone's rule for all the years to come, a quarter of an hour at a time."""
+    local, there = _numbers(moments.view(pa.int64()))
+    per_second = UNITS_PER_SECOND[moments.type.unit]
+    quarters, at = np.unique(local // (_QUARTER_SECONDS * per_second), return_inverse=True)
+    offsets = np.zeros(len(quarters), np.int64)
+    exists = np.zeros(len(quarters), bool)
+    for i, quarter in enumerate(quarters.tolist()):
+        wall = datetime(1970, 1, 1) + timedelta(seconds=quarter * _QUARTER_SECONDS)  # noqa: DTZ001 - a local time
+        instant = wall.replace(tzinfo=time.tz).astimezone(UTC)
+        exists[i] = instant.astimezone(time.tz).replace(tzinfo=None) == wall
+        offsets[i] = (wall - instant.replace(tzinfo=None)) // timedelta(seconds=1)
+    return pa.array(local - offsets[at] * per_second, mask=~(there & exists[at]))
+
+
+def _either(first: Times, second: Times) -> Times:
+    """The first where it is known, else the second."""
+    pairs = ((first.us, second.us), (first.known, second.known), (first.original, second.original))
+    return Times(*(np.where(first.known, a, b) for a, b in pairs))
 
 
 def _numbers(values: pa.Array) -> tuple[NDArray[np.int64], Mask]:
@@ -167,4 +220,5 @@ def _numbers(values: pa.Array) -> tuple[NDArray[np.int64], Mask]:
 
 
 def _times(us: NDArray[np.int64], known: Mask, original: NDArray[np.int64]) -> Times:
+    known = known & (us >= FIRST_US) & (us <= LAST_US)
     return Times(np.where(known, us, 0), known, np.where(known, original, 0))

@@ -45,7 +45,21 @@ def typed(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Mask]:
         return values, (pc.or_(known, pc.is_null(texts))).to_numpy(zero_copy_only=False)
     if pa.types.is_string(kind):
         return convert(texts, lambda these: these.cast(pa.string()))
+    if pa.types.is_integer(kind):
+        return convert(texts, lambda these: whole(trimmed(these), kind))
     return convert(texts, lambda these: trimmed(these).cast(kind))
+
+
+def whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts as whole numbers: Arrow would take `0x10` for 16, and not take `+1`.
+
+    >>> whole(pa.array(["+1", "-007"]), pa.int64()).to_pylist()
+    [1, -7]
+    """
+    plain = pc.replace_substring_regex(texts, r"^\+([0-9])", r"\1")
+    if pc.any(pc.match_substring(plain, "x", ignore_case=True)).as_py():
+        raise pa.ArrowInvalid("a hexadecimal number")
+    return plain.cast(kind)
 
 
 def trimmed(texts: pa.Array) -> pa.Array:

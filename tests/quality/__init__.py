@@ -1,0 +1,1 @@
+"""Tests of quality: the oracles by worked examples and against the engines, and the comparison of both."""

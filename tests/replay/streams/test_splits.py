@@ -1,0 +1,207 @@
+"""The log does not depend on how the work was divided: any split size, any number of tasks, in any order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.streams.declaration import Declaration
+from tests.replay.streams.harness import Place, assert_equals, stream
+from tests.replay.streams.reference import expected
+
+COLUMNS = [
+    {"name": "seq", "type": "int32"},
+    {"name": "t", "type": "time"},
+    {"name": "k", "type": "string"},
+    {"name": "v", "type": "float64"},
+]
+TIME = {"column": "t", "format": ["number", "iso"]}
+KINDS: dict[str, Declaration] = {
+    "order: file, spikes": stream(
+        files={"pattern": "*.csv", "header": True}, columns=COLUMNS, time=TIME, key="k", order="file", max_jump="30s"
+    ),
+    "order: time": stream(files={"pattern": "*.csv", "header": True}, columns=COLUMNS, time=TIME, key="k", order="time"),
+    "order: a column": stream(files={"pattern": "*.csv", "header": True}, columns=COLUMNS, time=TIME, order="seq"),
+    "order: a column, spikes": stream(
+        files={"pattern": "*.csv", "header": True},
+        columns=COLUMNS,
+        time=TIME,
+        order="seq",
+        max_jump="5s",
+        range=["1970-01-01", "1970-01-09"],
+    ),
+    "short and quoted": stream(
+        files={"pattern": "*.csv", "header": True, "short_records": True}, columns=COLUMNS, time=TIME, key=["k", "seq"], order="file"
+    ),
+    "glued": stream(
+        files={"pattern": "*.csv", "quote": None, "glued_after": 3},
+        columns=[{"name": "t", "type": "int64"}, {"name": "k", "type": "string"}, {"name": "v", "type": "string"}],
+        time={"column": "t", "format": "number", "keep": "was"},
+        max_jump="1m",
+    ),
+    "json lines": stream(
+        files={"pattern": "*.csv", "format": "json"},
+        columns=[{"name": "t", "type": "int64"}, {"name": "v", "type": "float64"}, {"name": "k", "type": "string"}],
+        time={"column": "t", "format": "number"},
+        order="time",
+    ),
+}
+
+
+def lines_of(kind: str, seed: int, count: int) -> bytes:
+    """A file with a bit of everything: wrong lines, blank ones, all line ends, times that jump and go back, days that end."""
+    random_ = random.Random(seed)
+    out = [] if kind in ("glued", "json lines") else [b"\xef\xbb\xbf\r\nseq,t,k,v\n"]
+    clock = 86_380
+    for n in range(count):
+        clock += random_.choice([0, 1, 1, 2, 7, -5])
+        t = clock + random_.choice([0] * 12 + [60, 1000, -100])
+        key = random_.choice(["a", "b", "c d", "é"])
+        if kind == "glued":
+            record = f"{t},{key},x{n % 100:02d}"
+            line = record + (random_.choice(["", "", f"{t + 1},{key},y{n % 100:02d}", "z,z,zzz", ",", "9"]) if n % 3 == 0 else "")
+        elif kind == "json lines":
+            line = random_.choice([f'{{"t":{t},"v":{n}.5,"k":"{key}"}}'] * 5 + [f'{{"t":"{t}"}}', "{", f'{{"t":{t},"k":null}}', "[1]"])
+        else:
+            whole = f"{random_.randrange(count)},{t},{key},{n}.25"
+            odd = [
+                f"x,{t},{key},1",
+                f'{n},{t},"{key}, ""q""",{n}',
+                f"{n},{t}",
+                f'{n},{t},"open,1',
+                f"{n},,a,1",
+                f"{n},1970-01-02,a,",
+                "   ",
+            ]
+            line = random_.choice([whole] * 12 + odd)
+        out.append(line.encode() + random_.choice([b"\n"] * 4 + [b"\r\n", b"\r", b"\n\n", b"\r\n\r\n"]))
+    return b"".join(out) if seed % 2 else b"".join(out).rstrip(b"\r\n")
+
+
+def contents_of(kind: str) -> dict[str, bytes]:
+    return {"part-10.csv": lines_of(kind, 1, 12), "part-9.csv": lines_of(kind, 2, 25), "part-11.csv": lines_of(kind, 3, 3)}
+
+
+class InAnotherOrder:
+    """Tasks as a busy cluster runs them: in any order, results in theirs."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.most = 0
+
+    def __call__(self, function: Callable[[Any], Any], arguments: Sequence[Any], weigh: Callable[[Any], int] | None = None) -> list[Any]:
+        self.most = max(self.most, len(arguments))
+        order = list(range(len(arguments)))
+        self._random.shuffle(order)
+        results = {at: function(arguments[at]) for at in order}
+        return [results[at] for at in range(len(arguments))]
+
+
+@pytest.mark.parametrize("split_bytes", [1, 2, 3, 5, 17, 64, 200, 1 << 30])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_split_size_gives_the_log_and_the_rejects_of_the_reference(tmp_path: Path, kind: str, split_bytes: int) -> None:
+    contents, declaration, place = contents_of(kind), KINDS[kind], Place(tmp_path)
+    done = place.ingest(declaration, contents, split_bytes=split_bytes, file_rows=7)
+    wanted = expected(declaration, contents)
+    assert wanted.rejects and len(wanted.rows) > 10  # the case is worth it
+    assert_equals(place, done, wanted)
+
+
+@pytest.mark.parametrize("file_rows", [1, 2, 5, 1000])
+@pytest.mark.parametrize("kind", ["order: file, spikes", "order: time", "order: a column, spikes"])
+def test_the_files_of_the_log_are_the_same_for_every_split_size(tmp_path: Path, kind: str, file_rows: int) -> None:
+    contents, declaration = contents_of(kind), KINDS[kind]
+    seen = []
+    for n, split_bytes in enumerate((4, 40, 400, 1 << 30)):
+        place = Place(tmp_path / str(n))
+        place.ingest(declaration, contents, split_bytes=split_bytes, file_rows=file_rows)
+        log = place.log()
+        seen.append((log.first.tolist(), log.rows.tolist(), log.clock.tolist(), place.rows()))
+        # Equal values are not torn apart, so a sorted log has files of about this size.
+        assert declaration.order != "file" or log.rows.max() <= file_rows
+        assert file_rows == 1000 or len(log.paths) > 4
+    assert all(one == seen[0] for one in seen[1:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_task_or_many_in_any_order_give_the_same_log(tmp_path: Path, kind: str) -> None:
+    contents, declaration = contents_of(kind), KINDS[kind]
+    one, ten = Place(tmp_path / "one"), Place(tmp_path / "ten")
+    alone = one.ingest(declaration, contents, file_rows=9)
+    tasks = InAnotherOrder(5)
+    divided = ten.ingest(declaration, contents, tasks, split_bytes=60, file_rows=9)
+    assert tasks.most >= 10
+    assert ten.rows() == one.rows()
+    assert ten.rejects() == one.rejects()
+    assert divided.manifest.files == alone.manifest.files
+    assert ten.log().first.tolist() == one.log().first.tolist()
+
+
+def test_a_spike_is_one_wherever_the_split_lies_around_it(tmp_path: Path) -> None:
+    #   line     1   2     3     4     5    6      7
+    #   time     0   5  | 900 |  6  | 907  915  | 8        900 alone is a spike; 907 is 8 s before 915, which is no neighbour far behind:
+    #                                                      but 915 is ahead of both 907 (by 8 s: no spike) and 8
+    declaration = stream(
+        files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "int64"}, {"name": "n", "type": "int32"}],
+        time={"column": "t", "format": "number"}, max_jump="10s",
+    )  # fmt: skip
+    content = b"".join(b"%d,%d\n" % (t, n) for n, t in enumerate([0, 5, 900, 6, 907, 915, 8], start=1))
+    for split_bytes in range(1, len(content) + 1):
+        place = Place(tmp_path / str(split_bytes))
+        place.ingest(declaration, {"a.csv": content}, split_bytes=split_bytes)
+        assert [row["n"] for row in place.rows()] == [1, 2, 4, 5, 6, 7]
+        assert place.rejects() == [("a.csv", 3, "900,3", "more than 10s ahead of its neighbours")]
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"),
+    [
+        ([100, 1, 2], [1, 2]),  # the first record has one neighbour, which decides
+        ([1, 2, 100], [1, 2]),  # and so has the last
+        ([100, 1], [1]),
+        ([1, 100], [1]),
+        ([100], [100]),  # an only record is right
+        ([1, 11, 21, 31], [1, 11, 21, 31]),  # ten seconds are not more than ten seconds
+        ([1, 12, 1], [1, 1]),
+        ([1, 100, 200, 2], [1, 100, 2]),  # 100 is not ahead of 200, 200 is ahead of both
+        ([1, 100, 100, 2], [1, 100, 100, 2]),  # each has a neighbour at its side
+    ],
+)
+def test_the_first_and_the_last_record_of_a_file_are_judged_by_the_one_neighbour_they_have(
+    tmp_path: Path, times: list[int], kept: list[int]
+) -> None:
+    declaration = stream(
+        files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "int64"}, {"name": "n", "type": "int32"}],
+        time={"column": "t", "format": "number"}, max_jump="10s",
+    )  # fmt: skip
+    content = "".join(f"{t},{n}\n" for n, t in enumerate(times))
+    for split_bytes in (1, 3, 6, 100):
+        place = Place(tmp_path / str(split_bytes))
+        # The files before and after are other files: what stands in them is no neighbour.
+        place.ingest(declaration, {"a.csv": "1,0\n", "b.csv": content, "c.csv": "1,0\n"}, split_bytes=split_bytes)
+        assert [row["t"] for row in place.rows()] == [1, *kept, 1]
+
+
+def test_a_line_longer_than_a_mebibyte_is_one_reject_and_the_lines_around_it_are_read(tmp_path: Path) -> None:
+    declaration = stream(
+        files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "int64"}, {"name": "v", "type": "string"}],
+        time={"column": "t", "format": "number"},
+    )  # fmt: skip
+    long, longer = b"2," + b"x" * (1 << 20), b"4," + b"y" * (9 << 20)
+    content = b"1,a\n" + long + b"\r\n3," + b"b" * 1_000_000 + b"\r" + longer + b"\n5,c\n" + long
+    for split_bytes in (1_000_000, 3 << 20, 1 << 30):
+        place = Place(tmp_path / str(split_bytes))
+        done = place.ingest(declaration, {"a.csv": content}, split_bytes=split_bytes)
+        assert [(row["t"], len(row["v"])) for row in place.rows()] == [(1, 1), (3, 1_000_000), (5, 1)]
+        assert [(line, text[:4], reason) for _, line, text, reason in place.rejects()] == [
+            (2, "2,xx", "longer than a record can be"),
+            (4, "4,yy", "longer than a record can be"),
+            (6, "2,xx", "longer than a record can be"),
+        ]
+        assert all(len(text) < 2000 for _, _, text, _ in place.rejects())  # the table of rejects does not swell with them
+        (entry,) = done.manifest.files
+        assert (entry.lines, entry.records, entry.rows, entry.rejected) == (6, 6, 3, 3)
