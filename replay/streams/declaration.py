@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +29,7 @@ TYPES: dict[str, pa.DataType | None] = {
     "float32": pa.float32(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(),
     "time": pa.string(), "skip": None,
 }  # fmt: skip
+NUMBERS = ("int8", "int16", "int32", "int64", "float32", "float64")
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12}
 _RESERVED = {"arrival", "arrived", "clock", "ts", "start", "end", "key", "day", "stream", "line", "order"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -89,9 +90,21 @@ class Column(Model):
     def _check(self) -> Column:
         if self.type not in ("time", "skip") and (self.name in _RESERVED or not _NAME.fullmatch(self.name)):
             raise ValueError(f"allowed as names are letters, digits and '_', but not the log's own {', '.join(sorted(_RESERVED))}")
-        if self.from_file is not None and re.compile(self.from_file).groups < 1:
+        if self.from_file is not None and _groups(self.from_file) < 1:
             raise ValueError("from_file: allowed is a regular expression with a group, such as '(tow[0-9]+)'")
+        if self.range is not None and self.type not in NUMBERS:
+            raise ValueError(f"range: given for a column of type {self.type}; allowed for numbers only")
+        low, high = self.range or (None, None)
+        if low is not None and high is not None and low > high:
+            raise ValueError("range: allowed is the smallest value, then the largest")
         return self
+
+
+def _groups(pattern: str) -> int:
+    try:
+        return re.compile(pattern).groups
+    except re.error:
+        return 0
 
 
 class Time(Model):
@@ -117,8 +130,11 @@ class Time(Model):
             raise ValueError(f"zone: {self.zone!r} given; allowed are names such as UTC and America/Los_Angeles")
         if self.keep is not None and self.start:
             raise ValueError("keep: allowed with column only; declare start and end as columns of their own to keep them")
-        for pattern in self.format:
-            if pattern not in ("iso", "number") and "%" not in pattern:
+        if self.keep is not None and (self.keep in _RESERVED or not _NAME.fullmatch(self.keep)):
+            raise ValueError(f"keep: {self.keep!r} given; allowed are letters, digits and '_', but not the log's own columns")
+        for pattern in self.format or ("",):
+            # Decimals of seconds are not read by patterns.
+            if pattern not in ("iso", "number") and ("%" not in pattern or "%f" in pattern):
                 raise ValueError(f"format: {pattern!r} given; allowed are iso, number and patterns such as '%m/%d/%Y %H:%M:%S'")
         return self
 
@@ -152,6 +168,9 @@ class Files(Model):
     def _check(self) -> Files:
         if self.line_ends_in_fields and self.quote is None:
             raise ValueError("line_ends_in_fields: allowed with quote only")
+        marks = [mark for mark in (self.separator, self.quote) if mark]
+        if len(set(marks)) < len(marks) or any(not mark.isascii() or mark in "\r\n" for mark in marks):
+            raise ValueError("delimiter, quote: allowed are two different ASCII characters, and no line end")
         try:
             blank = "\n,0".encode(self.encoding)
         except LookupError:
@@ -171,7 +190,9 @@ class Declaration(Model):
 
     name: str
     title: str = Field(default="", description="What it is, in a line.")
-    files: Annotated[tuple[Files, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
+    files: Annotated[tuple[Files, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])] = Field(
+        min_length=1
+    )
     columns: tuple[Column, ...] = Field(min_length=1, description="Without a header: all columns of the file, in their order.")
     nulls: tuple[str, ...] = Field(default=("",), description="Texts that mean that there is no value.")
     time: Time
@@ -200,9 +221,23 @@ class Declaration(Model):
         for name in ordered:
             if read[name].type not in ("int8", "int16", "int32", "int64", "time"):
                 raise ValueError(f"order: {name!r} given, a column of type {read[name].type}; allowed are whole numbers and times")
+        self._check_times(read)
+        if self.range is not None and self.range[0] >= self.range[1]:
+            raise ValueError("range: allowed is the first time, then one behind the last")
         if self.time.keep in names:
             raise ValueError(f"time.keep: {self.time.keep!r} given, which is a column; allowed is a new name")
         return self
+
+    def _check_times(self, read: Mapping[str, Column]) -> None:
+        """Times are texts or numbers; joined ones are texts; how long something lasts is a number."""
+        for used in (self.time.column, self.time.start, self.time.end):
+            allowed = ("time", "string") if len(used) > 1 else ("time", "string", *NUMBERS)
+            for name in used:
+                if read[name].type not in allowed:
+                    raise ValueError(f"time: {name!r} given, a column of type {read[name].type}; allowed are {', '.join(allowed)}")
+        if self.time.duration and read[self.time.duration].type not in NUMBERS:
+            kind = read[self.time.duration].type
+            raise ValueError(f"time.duration: {self.time.duration!r} given, a column of type {kind}; allowed are numbers")
 
     @property
     def by_name(self) -> dict[str, Column]:

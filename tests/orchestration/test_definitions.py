@@ -1,0 +1,119 @@
+"""What Dagster loads: all of it is valid, quick to load, and the graph is the one that is written down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.techniques import technique_modules
+from assets.workplace import Workplace
+from engines import build
+from orchestration.building import build_defs
+
+ROOT = Path(__file__).parents[2]
+GRAPH = Path(__file__).parent / "asset_graph.json"
+
+
+@pytest.fixture(scope="module")
+def defs() -> dg.Definitions:
+    return build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+
+
+def graph(defs: dg.Definitions) -> dict[str, Any]:
+    """Keys, what they need, groups, partitions, checks; jobs, schedules and sensors by name."""
+    found = defs.resolve_asset_graph()
+    assets = {}
+    for key in sorted(found.get_all_asset_keys()):
+        node = found.get(key)
+        assets[key.to_user_string()] = {
+            "deps": sorted(parent.to_user_string() for parent in node.parent_keys),
+            "group": node.group_name,
+            "partitions": getattr(node.partitions_def, "name", None),
+            "checks": sorted(check.name for check in found.asset_check_keys if check.asset_key == key),
+        }
+    return {
+        "assets": assets,
+        "jobs": sorted(job.name for job in defs.jobs or []),
+        "schedules": sorted(schedule.name for schedule in defs.schedules or []),
+        "sensors": sorted(sensor.name for sensor in defs.sensors or []),
+    }
+
+
+def test_the_graph_is_the_one_that_is_written_down(defs: dg.Definitions) -> None:
+    """A difference is meant, or it is a mistake: `python -m tests.orchestration.test_definitions` writes it anew."""
+    assert graph(defs) == json.loads(GRAPH.read_text())
+
+
+def test_every_asset_is_described_owned_and_versioned(defs: dg.Definitions) -> None:
+    found = defs.resolve_asset_graph()
+    for key in found.get_all_asset_keys():
+        node = found.get(key)
+        assert node.description
+        assert node.owners
+        assert node.kinds
+        assert node.code_version or key.path == ["experiments", "replay"]
+
+
+def test_the_code_location_is_valid_and_loads_without_spark() -> None:
+    told = (
+        "import time, sys; begun = time.process_time(); import orchestration.definitions as d; used = time.process_time() - begun;"
+        "import dagster as dg; dg.Definitions.validate_loadable(d.defs);"
+        "print(used < 3, 'pyspark' in sys.modules, 'great_expectations' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == ["True", "False", "False", "False"]
+
+
+@pytest.mark.slow
+def test_dagster_validates_the_workspace(tmp_path: Path) -> None:
+    import os
+
+    command = [str(Path(sys.executable).parent / "dagster"), "definitions", "validate", "-w", "workspace.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "DAGSTER_HOME": str(tmp_path)}, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "run_configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_profile_is_valid_and_names_a_specification_that_can_be_built(path: Path, defs: dg.Definitions) -> None:
+    content = yaml.safe_load(path.read_text())
+    assert dg.validate_run_config(defs.resolve_job_def("replay"), content)
+    config = content["ops"]["experiments__replay"]["config"]
+    ((technique, settings),) = config["technique"].items()
+    module = technique_modules()[technique]
+    build(_settings(module, settings).spec())
+    assert path.read_text().startswith("# ")
+
+
+def _settings(module: Any, settings: dict[str, Any]) -> Any:
+    """The Launchpad's way of writing a union, a name and what is below it, as the config class wants it."""
+    plain = dict(settings)
+    for query in plain.get("queries", []):
+        ((kind, window),) = query["window"].items()
+        query["window"] = {"kind": kind, **window}
+    return module.Settings(**plain)
+
+
+def test_the_defaults_of_the_launchpad_work(defs: dg.Definitions) -> None:
+    job = defs.resolve_job_def("replay")
+    assert dg.validate_run_config(job, {})
+    for technique, module in technique_modules().items():
+        assert dg.validate_run_config(job, {"ops": {"experiments__replay": {"config": {"technique": {technique: {}}}}}})
+        assert set(module.RESULTS) <= set(_streams())
+
+
+def _streams() -> list[str]:
+    from replay.streams.declaration import declared
+
+    return list(declared())
+
+
+if __name__ == "__main__":
+    made = build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+    GRAPH.write_text(json.dumps(graph(made), indent=2) + "\n")
