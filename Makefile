@@ -20,7 +20,7 @@ check: setup ## style, types, and who may import whom
 	$(PYTHON) -m pytest -q tests/test_imports.py tests/test_repository.py
 
 test: setup ## all tests, and the examples in docstrings
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 demo: setup ## everything in small: streams, replays, backfills, checks, reports
 	.venv/bin/reprise demo $(ARGS)

@@ -6,7 +6,9 @@ cannot be judged (a missing column, an error) has failed: nothing is ever skippe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,8 +78,9 @@ def judge(frame: pl.DataFrame, suite: Sequence[Expected]) -> list[Outcome]:
 
 
 def _by_great_expectations(frame: pl.DataFrame, suite: Sequence[Expected]) -> dict[str, Outcome]:
-    import great_expectations as gx  # takes seconds
-    from great_expectations.data_context.types.base import ProgressBarsConfig
+    with _named_main():
+        import great_expectations as gx  # takes seconds
+        from great_expectations.data_context.types.base import ProgressBarsConfig
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -95,6 +98,20 @@ def _by_great_expectations(frame: pl.DataFrame, suite: Sequence[Expected]) -> di
         for expected in suite
         if expected.name in by_name
     }
+
+
+@contextmanager
+def _named_main() -> Iterator[None]:
+    """A main module with a file: without one (`python -c`) PySpark's Connect, which is tried on import, would end the process."""
+    main = sys.modules["__main__"]
+    if hasattr(main, "__file__"):
+        yield
+        return
+    main.__file__ = "nowhere"
+    try:
+        yield
+    finally:
+        del main.__file__
 
 
 def _outcome(expected: Expected, result: Any, rows: int) -> Outcome:

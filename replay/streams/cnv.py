@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from replay.streams.delimited import Delimited
 from replay.streams.lines import Lines
 from replay.streams.parsed import Parsed, Reject
-from replay.streams.values import convert, trimmed
+from replay.streams.values import REAL, convert, trimmed
 
 WIDTH = 11
 _END = b"*END*"
@@ -81,7 +81,7 @@ class Cnv:
         for column in table.columns:
             numbers = column.combine_chunks()
             if pa.types.is_string(column.type):  # a time
-                numbers, _ = convert(numbers, lambda texts: trimmed(texts).cast(pa.float64()))
+                numbers, _ = convert(numbers, lambda texts: trimmed(texts).cast(pa.float64()), REAL)
             if pa.types.is_floating(numbers.type):
                 flagged = pc.fill_null(pc.equal(numbers, self.bad_flag), False)
                 column = pc.if_else(flagged, pa.scalar(None, column.type), column)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from replay.streams.declaration import UNITS_PER_SECOND, Time
-from replay.streams.values import Mask, convert, trimmed, whole
+from replay.streams.values import REAL, WHOLE, Mask, begins_with, convert, trimmed, whole
 
 FURTHEST_US = 2**61
 """No event is further than this from 1970: sums of times and durations stay inside 64 bits."""
@@ -26,6 +26,7 @@ LAST_US = 253_402_300_799_999_999
 """The years 1 to 9999: the log is kept by day, and there are no other days."""
 _FURTHEST_NS_AS_US = (2**63 - 1) // 1000
 _INSTANT, _LOCAL = pa.timestamp("ns", tz="UTC"), pa.timestamp("ns")
+_DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)"
 _ZONE = r"[ T].*(Z|[+-]\d\d(:?\d\d)?)$"
 _DECIMAL, _DECIMALS = pa.decimal128(30, 12), 10**12
 _TABLES_END = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001 - a local time
@@ -130,26 +131,26 @@ def _by_pattern(texts: pa.Array, form: str, time: Time) -> Times:
 
 def _iso(texts: pa.Array, time: Time) -> pa.Array:
     """Texts by ISO 8601: mostly all of them name a zone, or none does, and the first tells which to try first."""
-    first = texts.drop_null().slice(0, 1).to_pylist()
-    for kind in (_INSTANT, _LOCAL) if first and re.search(_ZONE, first[0]) else (_LOCAL, _INSTANT):
+    if begins_with(texts, _DATE):
+        kind = _INSTANT if begins_with(texts, _ZONE) else _LOCAL
         with suppress(pa.ArrowInvalid):
             moments = texts.cast(kind)
             return moments if kind == _INSTANT else _localised(moments, time).cast(_INSTANT)
     zoned, none = pc.match_substring_regex(texts, _ZONE), pa.scalar(None, pa.string())
-    instants, _ = convert(pc.if_else(zoned, texts, none), lambda these: these.cast(_INSTANT))
-    local, _ = convert(pc.if_else(zoned, none, texts), lambda these: these.cast(_LOCAL))
+    instants, _ = convert(pc.if_else(zoned, texts, none), lambda these: these.cast(_INSTANT), _DATE)
+    local, _ = convert(pc.if_else(zoned, none, texts), lambda these: these.cast(_LOCAL), _DATE)
     return pc.coalesce(instants, _localised(local, time).cast(_INSTANT))
 
 
 def _by_number(texts: pa.Array, time: Time, origin_us: int) -> Times:
     """Numbers, exactly: whole ones as integers, only the others as decimals, which hold fewer digits."""
-    integers, taken = convert(texts, lambda these: whole(these, pa.int64()))
+    integers, taken = convert(texts, lambda these: whole(these, pa.int64()), WHOLE)
     found = _from_integers(integers, time, origin_us)
     if taken.all():
         return found
     rest = pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts)
     rest = pc.replace_substring_regex(rest, r"^([+-]?[0-9]*\.[0-9]{12})[0-9]+$", r"\1")
-    decimals, _ = convert(rest, lambda these: these.cast(_DECIMAL))
+    decimals, _ = convert(rest, lambda these: these.cast(_DECIMAL), REAL)
     floor = pc.floor(decimals)
     fraction = np.frombuffer(pc.subtract(decimals, floor).cast(_DECIMAL).fill_null(0).buffers()[1], np.int64)[::2][: len(texts)]
     units, there = _numbers(convert(floor, lambda these: these.cast(pa.int64()))[0])
@@ -187,6 +188,8 @@ def _localised(moments: pa.Array, time: Time) -> pa.Array:
         none = pa.scalar(None, moments.type)
         early = _localised(pc.if_else(late, none, moments), time)
         return pc.coalesce(early, _by_rule(pc.if_else(late, moments, none), time).view(early.type))
+    with suppress(pa.ArrowInvalid):  # mostly all of them exist
+        return pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="raise")
     first = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="earliest")
     second = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="latest")
     same = pc.equal(first, second)

@@ -6,7 +6,9 @@ value is accepted if, and only if, it would be accepted alone: no result depends
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -14,25 +16,39 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 TRUE, FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
+WHOLE = r"^[ \t]*[+-]?[0-9]+[ \t]*$"
+REAL = r"^[ \t]*[+-]?([0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?|[a-zA-Z]+(\([^)]*\))?)[ \t]*$"
 Mask = NDArray[np.bool_]
 
 
-def convert(texts: pa.Array, conversion: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, Mask]:
+def convert(texts: pa.Array, conversion: Callable[[pa.Array], pa.Array], plausible: str | None = None) -> tuple[pa.Array, Mask]:
     """The converted texts, null where the conversion does not take one, and which it took (nulls it always does).
+
+    `plausible`: a pattern that all texts match which it takes. Where few do, looking for them by halving would take ages.
 
     >>> convert(pa.array(["1", "x", None]), lambda texts: texts.cast(pa.int64()))[0].to_pylist()
     [1, None, None]
     """
-    try:
-        return conversion(texts), np.ones(len(texts), bool)
-    except pa.ArrowInvalid:
-        pass
+    # A conversion that fails looks at all texts nevertheless, and is slow: where the first is none, it is not tried.
+    if plausible is None or begins_with(texts, plausible):
+        with suppress(pa.ArrowInvalid):
+            return conversion(texts), np.ones(len(texts), bool)
+    if plausible is not None:
+        likely = pc.fill_null(pc.match_substring_regex(texts, plausible), True)
+        values, taken = convert(pc.if_else(likely, texts, pa.scalar(None, texts.type)), conversion)
+        return values, taken & likely.to_numpy(zero_copy_only=False)
     distinct = texts.dictionary_encode()
     good = np.zeros(len(distinct.dictionary), bool)
     _halve(distinct.dictionary, conversion, good, 0)
     codes = distinct.indices
     taken = pc.fill_null(pa.array(good).take(codes), True).to_numpy(zero_copy_only=False)
     return conversion(pc.if_else(pa.array(taken), texts, pa.scalar(None, texts.type))), taken
+
+
+def begins_with(texts: pa.Array, pattern: str) -> bool:
+    """Whether the first text matches a pattern, as far as one is soon found."""
+    first = texts.slice(0, 100).drop_null().slice(0, 1).cast(pa.binary()).to_pylist()
+    return not first or re.search(pattern.encode(), first[0]) is not None
 
 
 def typed(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Mask]:
@@ -46,8 +62,8 @@ def typed(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Mask]:
     if pa.types.is_string(kind):
         return convert(texts, lambda these: these.cast(pa.string()))
     if pa.types.is_integer(kind):
-        return convert(texts, lambda these: whole(trimmed(these), kind))
-    return convert(texts, lambda these: trimmed(these).cast(kind))
+        return convert(texts, lambda these: whole(trimmed(these), kind), WHOLE)
+    return convert(texts, lambda these: trimmed(these).cast(kind), REAL)
 
 
 def whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -72,7 +72,7 @@ def test_an_engine_that_is_right_passes_every_check(technique: str) -> None:
     found = verified(SPECS[technique])
     assert [outcome.name for outcome in found.outcomes if not outcome.passed] == []
     assert found.worst.is_empty()
-    assert found.expected > 100
+    assert found.expected > 40
     assert all(outcome.rows > 0 for outcome in found.outcomes)
 
 
@@ -188,7 +188,7 @@ def forgetful(operator: Any) -> dict[str, Any]:
 FAULTS: dict[str, dict[str, Callable[[Any], dict[str, Any]]]] = {
     "slicing": {
         "a slice is dropped by lift": at_lift(without(3)),
-        "a slice begins a microsecond late": at_lift(lambda rows: with_column(rows, "start", moved(1))),
+        "a slice belongs to the next one": at_lift(lambda rows: with_column(rows, "start", moved(3 * SECOND))),
         "a slice belongs to the one before": at_lift(lambda rows: with_column(rows, "start", moved(-3 * SECOND))),
         "partials are added twice": at_combine(lambda partials: [*partials, *partials]),
         "the last partials of a batch are lost": at_combine(lambda partials: [batch.slice(0, batch.num_rows - 1) for batch in partials]),
@@ -208,7 +208,7 @@ FAULTS: dict[str, dict[str, Callable[[Any], dict[str, Any]]]] = {
         ),
         "pieces are added twice": at_combine(lambda partials: [*partials, *partials]),
         "the last pieces of a batch are lost": at_combine(lambda partials: [batch.slice(0, batch.num_rows - 1) for batch in partials]),
-        "frames are closed too early": early,
+        "frames are decided a microsecond late": at_lower(lambda rows: with_column(rows, "decided", moved(1))),
         "open runs are forgotten": forgetful,
         "a frame is not given": at_lower(without(0)),
         "frames end a microsecond late": at_lower(lambda rows: with_column(rows, "end", moved(1))),
