@@ -98,6 +98,7 @@ def verify_published(
     from quality.verifying import verify
     from replay.log import Log
     from replay.publish import published_days, results_address
+    from replay.span import neighbours
 
     lake = workplace.place
     known = published_days(lake, publish)
@@ -112,7 +113,7 @@ def verify_published(
     if keep is not None:
         tuples, rows, late = tuples.filter(keep), rows.filter(keep), late.filter(keep)
     outcomes, joined, worst = [], [], []
-    for first, last in _ranges(chosen):
+    for first, last in neighbours(chosen):
         days_of_range = [day for day in chosen if first <= day <= last]
         found = verify(
             spec, tuples, log.days(), *(frame.filter(pl.col("day").is_between(first, last)) for frame in (rows, late)), days_of_range
@@ -141,17 +142,6 @@ def _sampled(log: Any) -> tuple[pl.Expr | None, str]:
         return None, "all keys"
     of = -(-log.end // MOST_TUPLES)
     return pl.col("key").hash(seed=0) % of == 0, f"about one key in {of}: the log has {log.end:,} tuples"
-
-
-def _ranges(days: Sequence[date]) -> list[tuple[date, date]]:
-    """Neighbouring days, as ranges."""
-    ranges: list[tuple[date, date]] = []
-    for day in days:
-        if ranges and day.toordinal() == ranges[-1][1].toordinal() + 1:
-            ranges[-1] = ranges[-1][0], day
-        else:
-            ranges.append((day, day))
-    return ranges
 
 
 def _together(parts: Sequence[Any]) -> Any:

@@ -21,7 +21,7 @@ from replay.log import Log
 from replay.plan import Plan
 from replay.publish import Publication, publish, published_days, results_address, results_name
 from replay.runs import Progress, execute, plan_run
-from replay.span import Start, all_days, of_days
+from replay.span import Start, all_days, neighbours, of_days
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,7 @@ def pending(
     if wanted and not there[0] <= wanted[0] <= wanted[-1] <= there[-1]:
         raise SpecError(f"days: {wanted[0]} to {wanted[-1]} given; allowed are days from {there[0]} to {there[-1]}.")
     missing = [day for day in wanted if again or not stands(plan.engine, plan.logs, known.get(day))]
-    ranges: list[tuple[date, date]] = []
-    for day in missing:
-        if ranges and not one_by_one and day.toordinal() == ranges[-1][1].toordinal() + 1:
-            ranges[-1] = ranges[-1][0], day
-        else:
-            ranges.append((day, day))
-    return ranges
+    return [(day, day) for day in missing] if one_by_one else neighbours(missing)
 
 
 def stands(engine: Engine, logs: Mapping[str, Log], record: Mapping[str, Any] | None) -> bool:

@@ -6,7 +6,7 @@ resumed run does exactly what it set out to do. How days follow from `lookback()
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any
@@ -71,6 +71,21 @@ def whole(logs: Mapping[str, Log], *, flush: bool = True, first: int = 0, last: 
             raise SpecError(f"arrivals: {first} to {last} given; allowed are ranges within 0 to {log.end}, the end of '{name}'.")
     end = {name: min(log.end, last) if last is not None else log.end for name, log in logs.items()}
     return Span(begin={name: min(first, end[name]) for name in logs}, end=end, flush=flush)
+
+
+def neighbours(days: Sequence[date]) -> list[tuple[date, date]]:
+    """Days in order as ranges of neighbours.
+
+    >>> neighbours([date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 4)])[0]
+    (datetime.date(2024, 1, 1), datetime.date(2024, 1, 2))
+    """
+    ranges: list[tuple[date, date]] = []
+    for day in days:
+        if ranges and day.toordinal() == ranges[-1][1].toordinal() + 1:
+            ranges[-1] = ranges[-1][0], day
+        else:
+            ranges.append((day, day))
+    return ranges
 
 
 def all_days(logs: Mapping[str, Log]) -> list[date]:

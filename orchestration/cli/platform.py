@@ -10,7 +10,6 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from orchestration.demo import Step, StepError, checked_again, demo, materialize
 from orchestration.instance import home, instance
 from orchestration.schedules import all_days, days_to_replay
 from replay.publish import published_days
+from replay.span import neighbours
 
 
 def run_demo(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
 
     def steps() -> list[Step]:
         done = []
-        for first, last in _ranges(chosen):
+        for first, last in neighbours(chosen):
             _tell(f"{results}: {first} to {last}")
             tags = {"dagster/asset_partition_range_start": first.isoformat(), "dagster/asset_partition_range_end": last.isoformat()}
             done.append(materialized(defs, place, key, f"{results} {first}..{last}", tags=tags))
@@ -99,16 +99,6 @@ def _known(results: str) -> tuple[str, str, dict[str, Any]]:
     if results not in known:
         raise Told(f"results: {results!r} given; allowed are {', '.join(known)}.")
     return known[results]
-
-
-def _ranges(days: list[date]) -> list[tuple[date, date]]:
-    ranges: list[tuple[date, date]] = []
-    for day in days:
-        if ranges and day.toordinal() == ranges[-1][1].toordinal() + 1:
-            ranges[-1] = ranges[-1][0], day
-        else:
-            ranges.append((day, day))
-    return ranges
 
 
 _ERRORS = os.fdopen(os.dup(2), "w", buffering=1)
