@@ -90,9 +90,11 @@ def line_ends(data: bytes, *, last: bool, quote: int | None = None) -> NDArray[n
     if b"\r" in data:
         # The CR of a CRLF ends nothing; of a CR at the very end it is not known yet what follows.
         alone = bytes_ == _CR
-        alone[:-1] &= ~is_end[1:]
-        alone[-1:] &= last
-        is_end |= alone
+        behind = np.flatnonzero(is_end)
+        if np.count_nonzero(alone) > np.count_nonzero(bytes_[behind[behind > 0] - 1] == _CR):
+            alone[:-1] &= ~is_end[1:]
+            alone[-1:] &= last
+            is_end |= alone
     if quote is not None:
         inside = np.cumsum(bytes_ == quote) % 2 == 1
         is_end &= ~inside
