@@ -4,7 +4,6 @@ Which there are, and with which specification, is said in `assets/techniques/`. 
 specification changes the asset's code version, which marks what was published as stale.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -120,10 +119,3 @@ def _days_given(text: str, stream: str, workplace: Workplace) -> list[date]:
     if not chosen:
         raise dg.Failure(description=f"days: {text!r} given; allowed are days from {there[0]} to {there[-1]}.", allow_retries=False)
     return chosen
-
-
-def spec_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification that a materialization tells of itself."""
-    value = metadata["specification"].value
-    content: dict[str, Any] = json.loads(value) if isinstance(value, str) else dict(value)
-    return content

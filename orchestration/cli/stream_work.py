@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from assets.pictures import picture_of_profile
+from assets.workplace import MUCH_BYTES
 from engines.spec import parse_duration
 from orchestration.cli.sentences import Told
 from orchestration.cli.showing import working
@@ -34,7 +35,6 @@ from replay.streams.raw import list_files
 from replay.streams.tasks import InProcess, OnSpark, Tasks
 from replay.streams.twins import twins
 
-MUCH_BYTES = 256 << 20
 MUCH_TUPLES = 4_000_000
 MUCH_ROWS = 20_000_000
 

@@ -44,11 +44,6 @@ class Layout:
     groups: Sequence[tuple[str, int, int]] = ()
     """Columnar files: path, row group and rows of each."""
 
-    @property
-    def splittable(self) -> bool:
-        """Whether its lines can be found from anywhere."""
-        return not isinstance(self.reader, Columnar)
-
 
 def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
     """The layout of a file.

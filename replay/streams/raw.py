@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -32,10 +31,6 @@ class RawFile:
     size: int
     kind: int
     """Which of the declaration's `files` it is."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As a plain mapping."""
-        return asdict(self)
 
 
 def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:

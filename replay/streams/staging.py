@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -108,11 +107,6 @@ class Staged:
     def rows(self) -> int:
         """How many tuples were staged, those at doubtful edges too."""
         return sum(run.rows for run in self.runs) + sum(edge.run.rows for edge in (self.head, self.tail) if edge)
-
-
-@runtime_checkable
-class _ReadsLines(Protocol):
-    def parse(self, lines: Lines) -> Parsed: ...
 
 
 def stage(split: Split) -> Staged:
