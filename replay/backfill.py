@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from engines.contract import Engine
 from engines.spec import SpecError
+from replay.claims import claimed
 from replay.lake import Lake
 from replay.log import Log
 from replay.plan import Plan
@@ -61,8 +62,9 @@ def backfill(
     done = []
     for first, last in pending(lake, spec, streams, days, again=again, one_by_one=one_by_one, publish_as=settings.get("publish")):
         plan = plan_days(lake, spec, streams, first, last, **settings)
-        replayed = execute(spark, plan, on_progress=on_progress)
-        done.append(Backfilled(plan, replayed.progress, publish(plan)))
+        with claimed(lake, results_address(lake, results_name(plan))):
+            replayed = execute(spark, plan, on_progress=on_progress)
+            done.append(Backfilled(plan, replayed.progress, publish(plan)))
     return done
 
 

@@ -21,6 +21,7 @@ from engines.contract import TIMESTAMP
 from replay.envelope import LATE, STATE
 from replay.files import write_file
 from replay.finals import order
+from replay.interrupts import interrupts_noted
 from replay.lake import Lake
 from replay.late import late_of_days
 from replay.log import day_end, day_of, day_start
@@ -57,17 +58,18 @@ def results_name(plan: Plan) -> str:
 
 
 def publish(plan: Plan) -> Publication:
-    """Replace the days of a finished run in the published tables."""
+    """Replace the days of a finished run in the published tables; who interrupts it gets his way when all of them agree."""
     first, last = (date.fromisoformat(day) for day in plan.span.days)
     schemas = published_schemas(plan)
-    for output in ("days", *schemas):
-        _prepare(plan, output, DAYS if output == "days" else schemas[output])
-    days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
-    counts = {LATE: _replace(plan, LATE, late_of_days(plan, first, last), days)}
-    _replace(plan, STATE, _states(plan), [day_of(end - 1) for end in plan.span.day_ends])
-    for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
-        counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), days)
-    return _record(plan, days, counts)
+    with interrupts_noted():
+        for output in ("days", *schemas):
+            _prepare(plan, output, DAYS if output == "days" else schemas[output])
+        days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
+        counts = {LATE: _replace(plan, LATE, late_of_days(plan, first, last), days)}
+        _replace(plan, STATE, _states(plan), [day_of(end - 1) for end in plan.span.day_ends])
+        for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
+            counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), days)
+        return _record(plan, days, counts)
 
 
 def published_schemas(plan: Plan) -> dict[str, pa.Schema]:

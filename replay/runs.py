@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +25,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from engines import build
 from engines.spec import SpecError
+from replay.claims import claimed
 from replay.finals import final_rows
+from replay.interrupts import interrupts_noted
 from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.outputs import create_tables
@@ -145,10 +145,10 @@ def stream_address(lake: Lake, name: str) -> str:
 def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress], None] | None = None) -> Replayed:
     """Carry a plan out, or go on where an earlier process left it.
 
-    An interrupt (ctrl-C) stops the run cleanly and is raised again; the next call with the same plan resumes it.
+    An interrupt (ctrl-C, Dagster's Terminate) stops the run cleanly and is raised again; the next call with the same plan resumes it.
     """
     watch = _Watch(plan)
-    with _interrupts() as interrupted:
+    with claimed(plan.lake, plan.folder), interrupts_noted() as interrupted:
         query = _start(spark, plan)
         _status(plan, "running")
         _follow(query, plan, watch, on_progress, interrupted)
@@ -182,22 +182,6 @@ def _follow(
         raise
 
 
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Note ctrl-C instead of raising it: in the middle of a call to the JVM it would cost the means to stop the query."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted.is_set():
-        raise KeyboardInterrupt
-
-
 def load_plan(lake: Lake, run: str) -> Plan:
     """The plan of a run that was begun."""
     document = lake.read_json(lake.address("runs", run), PLAN)
@@ -206,7 +190,7 @@ def load_plan(lake: Lake, run: str) -> Plan:
     return Plan.from_json(json.dumps(document))
 
 
-def _claim(plan: Plan) -> None:
+def _keep_plan(plan: Plan) -> None:
     """Write the plan down, or make sure that the run's folder belongs to this very plan."""
     known = plan.lake.read_json(plan.folder, PLAN)
     document = json.loads(plan.to_json())
@@ -228,7 +212,7 @@ def _start(spark: SparkSession, plan: Plan) -> StreamingQuery:
 
 def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Envelopes through the buckets into the run's outputs; the run's folder must belong to this plan."""
-    _claim(plan)
+    _keep_plan(plan)
     create_tables(plan)
     # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.buckets))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -17,9 +17,10 @@ from orchestration.cli.sentences import Told
 from orchestration.cli.showing import Display
 from orchestration.cli.spark import quiet_session
 from replay.backfill import pending, plan_days
+from replay.claims import claimed
 from replay.lake import Lake
 from replay.plan import Plan
-from replay.publish import Publication, publish
+from replay.publish import Publication, publish, results_address, results_name
 from replay.runs import PLAN, Replayed, execute, load_plan, plan_run
 from replay.span import all_days, of_days
 
@@ -106,7 +107,8 @@ def carry_out(plans: Plans, *, master: str) -> list[Done]:
             for number, make in enumerate(plans, start=1):
                 plan = make()
                 display.begin(_title(plan, number, len(plans)))
-                with _resumable(plan):
+                publishing = claimed(plan.lake, results_address(plan.lake, results_name(plan))) if plan.span.days else nullcontext()
+                with publishing, _resumable(plan):
                     replayed = execute(spark, plan, on_progress=display.progress)
                     done.append(Done(replayed, publish(plan) if plan.span.days else None))
     return done
