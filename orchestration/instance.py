@@ -11,15 +11,15 @@ from pathlib import Path
 
 import dagster as dg
 
-ROOT = Path(__file__).parent.parent
+SETTINGS = Path(__file__).parent / "dagster.yaml"
 
 
 def home() -> Path:
     """The instance's folder, made ready."""
     folder = Path(os.environ.setdefault("DAGSTER_HOME", str(Path.cwd() / ".dagster")))
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "dagster.yaml").exists():
-        shutil.copy(ROOT / "dagster.yaml", folder / "dagster.yaml")
+    if not (folder / SETTINGS.name).exists():
+        shutil.copy(SETTINGS, folder)
     return folder
 
 
