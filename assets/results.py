@@ -4,6 +4,7 @@ Which there are, and with which specification, is said in `assets/techniques/`. 
 specification changes the asset's code version, which marks what was published as stale.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -18,6 +19,8 @@ from assets.techniques import technique_modules
 from assets.workplace import Workplace
 
 LAUNCHED = dg.AssetKey(["experiments", "replay"])
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+"""Of what a person may launch: no path, and short enough for the names of folders that are made of it."""
 
 
 def results_key(technique: str, stream: str) -> dg.AssetKey:
@@ -82,9 +85,7 @@ def launched_asset() -> dg.AssetsDefinition:
 
     def launched(context: dg.AssetExecutionContext, config: Any, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
         spec = config.technique.spec()
-        checked(spec, config.stream, workplace)
-        publish = f"{config.name}__{spec['technique']}__{config.stream}"
-        days = _days_given(config.days, config.stream, workplace)
+        days, publish = _given(config, spec, workplace)
         done = replay_days(context, spec, config.stream, days, publish, workplace)
         metadata = metadata_of(done, spec, config.stream, publish, workplace)
         report = dg.MetadataValue.url(report_path(workplace, publish, context.run.run_id).as_uri())
@@ -101,21 +102,35 @@ def launched_asset() -> dg.AssetsDefinition:
     )(launched)
 
 
+def _given(config: Any, spec: Mapping[str, Any], workplace: Workplace) -> tuple[list[date], str]:
+    """The days to replay and the name of their results, or a sentence; nothing is written."""
+    if not _NAME.fullmatch(config.name):
+        raise _refused("name", config.name, "are letters, digits, '_' and '-', at most 60 of them, beginning with a letter")
+    if not config.stream or "/" in config.stream:
+        raise _refused("stream", config.stream, "is the name of a stream that is ingested, such as traffic")
+    checked(spec, config.stream, workplace)
+    return _days_given(config.days, config.stream, workplace), f"{config.name}__{spec['technique']}__{config.stream}"
+
+
 def _days_given(text: str, stream: str, workplace: Workplace) -> list[date]:
     from replay.log import Log
 
     there = Log.open(workplace.place, workplace.place.address("streams", stream)).days()
+    if not there:
+        raise dg.Failure(description=f"stream: {stream!r} given; it has no tuples, so there is nothing to replay.", allow_retries=False)
     if text == "all":
         return there
     first, _, last = text.partition("..")
     try:
         begin, end = date.fromisoformat(first), date.fromisoformat(last or first)
     except ValueError:
-        raise dg.Failure(
-            description=f"days: {text!r} given; allowed are all, a day such as {there[0]}, or a range such as {there[0]}..{there[-1]}.",
-            allow_retries=False,
-        ) from None
-    chosen = [day for day in there if begin <= day <= end]
-    if not chosen:
-        raise dg.Failure(description=f"days: {text!r} given; allowed are days from {there[0]} to {there[-1]}.", allow_retries=False)
-    return chosen
+        raise _refused("days", text, f"are all, a day such as {there[0]}, or a range such as {there[0]}..{there[-1]}") from None
+    if begin > end:
+        raise _refused("days", text, f"is a range in order, such as {end}..{begin}")
+    if not there[0] <= begin <= end <= there[-1]:
+        raise _refused("days", text, f"are days from {there[0]} to {there[-1]}")
+    return [day for day in there if begin <= day <= end]
+
+
+def _refused(setting: str, given: str, allowed: str) -> dg.Failure:
+    return dg.Failure(description=f"{setting}: {given!r} given; allowed {allowed}.", allow_retries=False)

@@ -65,6 +65,7 @@ def _stream_asset(stream: str, path: Path) -> dg.AssetsDefinition:
         kinds={"delta", declaration.files[0].format if declaration.files[0].format != "delta" else "deltalake"},
         code_version=declaration.fingerprint(),
         tags={"order": declaration.order},
+        pool=f"streams__{stream}",
     )
     def ingested(context: dg.AssetExecutionContext, config: StreamConfig, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
         return ingest_stream(context, stream, config, workplace)

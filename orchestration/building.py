@@ -14,7 +14,7 @@ from assets.checks import results_checks
 from assets.results import launched_asset, results_assets
 from assets.streams import stream_assets
 from assets.workplace import Workplace
-from orchestration.jobs import JOBS
+from orchestration.jobs import JOBS, NIGHTLY
 from orchestration.schedules import schedules
 from orchestration.sensors import raw_files_sensor
 from replay.streams.declaration import declared
@@ -31,7 +31,7 @@ def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
         assets=[*stream_assets(streams), *results_assets(), launched_asset()],
         asset_checks=results_checks(),
         jobs=JOBS,
-        schedules=schedules(),
+        schedules=[*schedules(), NIGHTLY],
         sensors=[raw_files_sensor(sorted(streams))],
         resources={"workplace": place},
         executor=dg.in_process_executor,

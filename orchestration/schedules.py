@@ -5,7 +5,7 @@ before is there. If there is none, the tick says precisely why.
 """
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
@@ -16,6 +16,9 @@ from assets.techniques import technique_modules
 from assets.workplace import Workplace
 
 RECHECKED_DAYS = 3
+WHY = "reprise/why"
+"""The tag of a run that tells why it was asked for."""
+_ENDED = {dg.DagsterRunStatus.FAILURE: "failed", dg.DagsterRunStatus.CANCELED: "was cancelled", dg.DagsterRunStatus.SUCCESS: ""}
 
 
 def schedules() -> list[dg.ScheduleDefinition]:
@@ -38,10 +41,11 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
         days, reason = days_to_replay(workplace, technique, stream, spec)
         if not days:
             return dg.SkipReason(reason)
-        if _under_way(context.instance, technique, stream):
-            return dg.SkipReason(f"A run of {technique} on {stream} is under way.")
+        if under_way := _under_way(context.instance, technique, stream):
+            return dg.SkipReason(under_way)
         make_days_known(context.instance, stream, all_days(workplace, stream))
-        return dg.RunRequest(partition_key=days[0].isoformat(), tags={"reprise/why": reason})
+        day = days[0].isoformat()
+        return dg.RunRequest(partition_key=day, tags={WHY: reason + _tried(context.instance, technique, stream, day)})
 
     return next_day
 
@@ -55,14 +59,18 @@ def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Sched
     )
     def last_days(context: dg.ScheduleEvaluationContext, workplace: Workplace) -> dg.RunRequest | dg.SkipReason:
         from replay.publish import published_days
+        from replay.span import neighbours
 
-        known = sorted(published_days(workplace.place, f"{technique}__{stream}"))[-RECHECKED_DAYS:]
-        if not known:
+        published = published_days(workplace.place, f"{technique}__{stream}").keys()
+        if not published:
             return dg.SkipReason(f"No day of {technique} on {stream} is published yet.")
-        if _under_way(context.instance, technique, stream):
-            return dg.SkipReason(f"A run of {technique} on {stream} is under way.")
-        tags = {"dagster/asset_partition_range_start": known[0].isoformat(), "dagster/asset_partition_range_end": known[-1].isoformat()}
-        return dg.RunRequest(tags=tags)
+        if under_way := _under_way(context.instance, technique, stream):
+            return dg.SkipReason(under_way)
+        there = all_days(workplace, stream)
+        make_days_known(context.instance, stream, there)
+        first, last = neighbours([day for day in there if day in published])[-1]
+        first = max(first, last - timedelta(days=RECHECKED_DAYS - 1))
+        return dg.RunRequest(tags={**of_range(first, last), WHY: f"the last days that are published, {first} to {last}, again"})
 
     return last_days
 
@@ -102,9 +110,27 @@ def all_days(workplace: Workplace, stream: str) -> list[date]:
     return Log.open(workplace.place, workplace.place.address("streams", stream)).days()
 
 
-def _under_way(instance: dg.DagsterInstance, technique: str, stream: str) -> bool:
-    """Whether a run is queued or running that writes these results."""
+def of_range(first: date, last: date) -> dict[str, str]:
+    """The tags of a run of neighbouring days."""
+    return {"dagster/asset_partition_range_start": first.isoformat(), "dagster/asset_partition_range_end": last.isoformat()}
+
+
+def _under_way(instance: dg.DagsterInstance, technique: str, stream: str) -> str | None:
+    """Which run writes these results, or is about to, if there is one."""
+    statuses = [status for status in dg.DagsterRunStatus if status not in _ENDED]
+    runs = _runs_of(instance, technique, stream, dg.RunsFilter(statuses=statuses))
+    return f"Run {runs[0].run_id[:8]} of {technique} on {stream} is {runs[0].status.value.lower()}." if runs else None
+
+
+def _tried(instance: dg.DagsterInstance, technique: str, stream: str, day: str) -> str:
+    """How the last run of a day ended, if it came to no good end."""
+    runs = _runs_of(instance, technique, stream, dg.RunsFilter(tags={"dagster/partition": day}, statuses=list(_ENDED)), limit=20)
+    return f"; run {runs[0].run_id[:8]} of it {_ENDED[runs[0].status]}" if runs and _ENDED[runs[0].status] else ""
+
+
+def _runs_of(
+    instance: dg.DagsterInstance, technique: str, stream: str, chosen: dg.RunsFilter, limit: int | None = None
+) -> list[dg.DagsterRun]:
+    """Those of the chosen runs that materialize these results, the last one first."""
     key = results_key(technique, stream)
-    statuses = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
-    runs = instance.get_runs(dg.RunsFilter(statuses=statuses))
-    return any(run.asset_selection and key in run.asset_selection for run in runs)
+    return [run for run in instance.get_runs(chosen, limit=limit) if run.asset_selection and key in run.asset_selection]

@@ -25,7 +25,7 @@ from orchestration.cli.sentences import FAILED, Told
 from orchestration.cli.spark import written_to
 from orchestration.demo import Step, StepError, checked_again, demo, materialized
 from orchestration.instance import home, instance
-from orchestration.schedules import all_days, days_to_replay
+from orchestration.schedules import all_days, days_to_replay, of_range
 from replay.publish import published_days
 from replay.span import neighbours
 
@@ -55,8 +55,7 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
         done = []
         for first, last in neighbours(chosen):
             _tell(f"{results}: {first} to {last}")
-            tags = {"dagster/asset_partition_range_start": first.isoformat(), "dagster/asset_partition_range_end": last.isoformat()}
-            done.append(materialized(defs, place, key, f"{results} {first}..{last}", tags=tags))
+            done.append(materialized(defs, place, key, f"{results} {first}..{last}", tags=of_range(first, last)))
         return done
 
     return _documents(steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from datetime import date
@@ -123,24 +124,39 @@ def test_the_schedule_asks_for_the_oldest_day_that_does_not_stand_and_says_why_t
     assert reason == f"{first} was published with another specification"
 
 
-def test_a_new_file_starts_an_ingestion_by_the_sensor(platform: Platform) -> None:
-    sensor = next(iter(platform.defs.sensors or []))
+def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(platform: Platform) -> None:
+    sensor, cursor = next(iter(platform.defs.sensors or [])), None
 
-    def tick(cursor: str | None) -> Any:
+    def tick() -> Any:
+        nonlocal cursor
         given = {"workplace": platform.workplace}
         with dg.build_sensor_context(instance=platform.instance, cursor=cursor, resources=given) as context:
-            return sensor(context)
+            found = sensor(context)
+            cursor = getattr(found, "cursor", None) or context.cursor
+            return found
 
-    assert "No original file" in tick(None).skip_message
-    folder = Path(platform.workplace.raw) / "traffic"
-    folder.mkdir(parents=True)
-    (folder / "a.csv").write_text("detectorid,starttime,volume,speed,occupancy,status,dqflags\n1,2011-09-15 00:00:00-07,3,35,1,2,0\n")
-    found = tick(None)
-    (request,) = found.run_requests
-    assert request.asset_selection == [dg.AssetKey(["streams", "traffic"])]
-    assert "No original file" in tick(found.cursor).skip_message
+    def asked() -> str:
+        (request,) = tick().run_requests
+        assert request.asset_selection == [dg.AssetKey(["streams", "traffic"])]
+        return str(request.tags["reprise/why"])
+
+    assert "No original file" in tick().skip_message
+    file = Path(platform.workplace.raw) / "traffic" / "a.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("detectorid,starttime,volume,speed,occupancy,status,dqflags\n1,2011-09-15 00:00:00-07,3,35,1,2,0\n")
+    assert tick().skip_message == "Files of traffic are still being written."
+    os.utime(file, (1e9, 1e9))
+    assert asked() == "original files of traffic have come"
+    assert "No original file" in tick().skip_message
     assert platform.run([dg.AssetKey(["streams", "traffic"])]).success
     assert platform.days == ["2011-09-15"]
+    os.utime(file, (2e9, 1.1e9))
+    assert asked() == "original files of traffic have changed"
+    # The log is not replaced by a twin's when the files are put away, and files that come back as they were are files that come.
+    away = file.rename(file.with_suffix(".away"))
+    assert tick().skip_message == "All original files of traffic are gone; what was ingested of them stays."
+    away.rename(file)
+    assert asked() == "original files of traffic have come"
 
 
 def test_one_wrong_row_makes_a_check_red_and_the_report_shows_it(platform: Platform) -> None:
