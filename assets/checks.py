@@ -13,7 +13,7 @@ import dagster as dg
 import polars as pl
 
 from assets.metadata import picture, preview
-from assets.reporting import plainly, report_path, write_report
+from assets.reporting import plainly, report_link, report_name, write_report
 from assets.results import LAUNCHED, results_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -35,17 +35,18 @@ def results_checks() -> list[dg.AssetChecksDefinition]:
 
 
 def _fixed(technique: str, stream: str, spec: Mapping[str, Any]) -> Any:
-    return lambda context: (spec, stream, f"{technique}__{stream}")
+    return lambda context: (spec, stream, f"{technique}__{stream}", _days_of_run(context))
 
 
-def _launched(context: dg.AssetCheckExecutionContext) -> tuple[Mapping[str, Any], str, str]:
+def _launched(context: dg.AssetCheckExecutionContext) -> tuple[Mapping[str, Any], str, str, list[date]]:
     """What the last launch was, as its materialization tells."""
     event = context.instance.get_latest_materialization_event(LAUNCHED)
     if event is None or event.asset_materialization is None:
         raise dg.Failure(description="Nothing was launched yet: run the job replay first.", allow_retries=False)
     told = event.asset_materialization.metadata
     spec = told["specification"].value
-    return json.loads(spec) if isinstance(spec, str) else spec, str(told["stream"].value), str(told["published_as"].value)  # type: ignore[return-value]
+    days = _range(str(told["first_day"].value), str(told["last_day"].value))
+    return json.loads(spec) if isinstance(spec, str) else spec, str(told["stream"].value), str(told["published_as"].value), days  # type: ignore[return-value]
 
 
 def _checks(key: dg.AssetKey, suite: Sequence[Any], what: Any) -> dg.AssetChecksDefinition:
@@ -56,14 +57,14 @@ def _checks(key: dg.AssetKey, suite: Sequence[Any], what: Any) -> dg.AssetChecks
 
     @dg.multi_asset_check(specs=specs, name=f"checks_of_{'__'.join(key.path)}", pool="checks")
     def checks(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> Iterator[dg.AssetCheckResult]:
-        spec, stream, publish = what(context)
-        verified = verify_published(workplace, spec, stream, publish, _days_of_run(context))
+        spec, stream, publish, days = what(context)
+        verified = verify_published(workplace, spec, stream, publish, days)
         outcomes = {outcome.name: outcome for outcome in verified["outcomes"]}
-        page = report_path(workplace, publish, context.run.run_id)
-        last = context.instance.get_latest_materialization_event(key)
-        told = plainly(last.asset_materialization.metadata) if last and last.asset_materialization else {}
-        title = f"{spec['technique']} on {stream}, {verified['days']}"
-        write_report(page, title, {**told, "stream": stream, "days": verified["days"], "sample": verified["sample"]}, spec, verified)
+        last, page = context.instance.get_latest_materialization_event(key), report_name(publish, context.run.run_id)
+        # Checks can run alone: then what the last replay told, perhaps of other days, is no part of their report.
+        of_this_run = last is not None and last.run_id == context.run.run_id and last.asset_materialization is not None
+        told = plainly(last.asset_materialization.metadata) if of_this_run else {}  # type: ignore[union-attr]
+        write_report(workplace, page, stream, publish, spec, told, verified)
         for expected in suite:
             outcome = outcomes.get(expected.name)
             if outcome is None:
@@ -79,7 +80,7 @@ def _checks(key: dg.AssetKey, suite: Sequence[Any], what: Any) -> dg.AssetChecks
                 "told": outcome.told(),
                 "days": verified["days"],
                 "sample": verified["sample"],
-                "report": dg.MetadataValue.url(page.as_uri()),
+                "report": report_link(workplace, page),
             }
             if not outcome.passed:
                 metadata["worst"] = preview(verified["worst"])
@@ -124,6 +125,8 @@ def verify_published(
     return {
         "outcomes": [_together(parts) for parts in zip(*outcomes, strict=True)],
         "days": f"{chosen[0]} to {chosen[-1]}" if len(chosen) > 1 else str(chosen[0]),
+        "dates": chosen,
+        "late": late.drop("arrival", "day", strict=False).head(10).to_dicts(),
         "sample": sample,
         "worst": worst[:10],
         "joined": pl.concat(joined),
@@ -166,5 +169,9 @@ def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[date] | None:
     first, last = tags.get("dagster/asset_partition_range_start"), tags.get("dagster/asset_partition_range_end")
     if not first or not last:
         return None
+    return _range(first, last)
+
+
+def _range(first: str, last: str) -> list[date]:
     begin, end = date.fromisoformat(first), date.fromisoformat(last)
     return [date.fromordinal(n) for n in range(begin.toordinal(), end.toordinal() + 1)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -32,5 +33,7 @@ def preview(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = N
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, datetime):
+        value = value.replace(tzinfo=None)  # all times are UTC, and there is little room
     text = str(value) if value is not None else ""
     return text.replace("|", "\\|").replace("\n", " ")[:120]

@@ -1,88 +1,95 @@
-"""Pictures: what a stream is like, as PNGs small enough for an asset's metadata.
+"""Pictures of results: windows over time, episodes over the signal, engine beside oracle, micro-batches; and how all pictures look.
 
-A picture is drawn from what replay/ and quality/ have measured; nothing is computed here. Every function returns the bytes of
-a PNG and leaves no state of the plotting library behind.
+PNGs small enough for an asset's metadata, drawn from what replay/ and quality/ have measured; nothing is computed here. Every function
+returns the bytes of a PNG and leaves no state of the plotting library behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
-    from replay.streams.profile import Profile
-
-INK, MARK, SOFT = "#22303c", "#1f77b4", "#c8d3dc"
+INK, MARK, WARM, SOFT = "#22303c", "#1f77b4", "#d6604d", "#c8d3dc"
 COLOURS = ("#1f77b4", "#d6604d", "#4d9221", "#8073ac", "#b35806")
-AGGREGATES = ("sum", "mean", "min", "max", "first", "last", "count")
+MOST_POINTS = 4_000
+"""Of a line: more cannot be told apart on the width of a page."""
+MOST_QUERIES = 3
 _UNITS = ((86_400e6, "d"), (3_600e6, "h"), (60e6, "min"), (1e6, "s"), (1e3, "ms"), (1, "us"))
+_LIMIT = re.compile(r"\s*(\w+)\s*(?:<|<=|>|>=)\s*(-?\d+(?:\.\d+)?)\s*")
+_COUNTS = ("tuples", "count")
+_STEPS = {"lift": MARK, "combine": WARM, "lower": "#4d9221"}
 
 
-def picture_of_profile(profile: Profile) -> bytes:
-    """A stream's rate over time, what is missing, its gaps and its delays."""
-    figure = Figure(figsize=(11, 6.5), dpi=90, layout="constrained")
-    axes = figure.subplots(2, 2)
-    rate, missing, gaps, delays = axes[0][0], axes[0][1], axes[1][0], axes[1][1]
-    keys = "" if profile.keys in (None, 1) else f", {profile.keys:,} keys"
-    figure.suptitle(f"{profile.stream}: {profile.tuples:,} tuples{keys}", color=INK, fontsize=13, x=0.01, ha="left")
-    _rate(rate, profile)
-    _missing(missing, profile)
-    keyed = profile.keys != 1
-    _powers(gaps, profile.intervals, f"at least so long between two tuples{' of a key' if keyed else ''}", MARK)
-    gaps.text(0.98, 0.95, _longest(profile), transform=gaps.transAxes, ha="right", va="top", fontsize=8, color=INK)
-    _powers(delays, [0, *profile.delays[1:]], "at least so far behind the clock", "#d6604d")
-    told = f"{profile.out_of_order:.2%} out of order\nlatest by {duration(profile.largest_delay_us)}"
-    inverted = "" if profile.inversion_rate is None else f"\ninversion rate {profile.inversion_rate:.2g}"
-    delays.text(0.98, 0.95, told + inverted, transform=delays.transAxes, ha="right", va="top", fontsize=8, color=INK)
-    return png(figure)
-
-
-def picture_of_windows(results: pa.Table, query: Mapping[str, Any]) -> bytes:
-    """An aggregate of each window over time, for the keys with most of them."""
-    figure = Figure(figsize=(11, 3.6), dpi=90, layout="constrained")
-    axes = figure.subplots()
-    names = [name for name in results.column_names if name.partition("_")[0] in AGGREGATES and name != "count"] or ["count"]
-    rows = results.filter(pc.equal(results["query"], query["name"])) if results.num_rows else results
-    for colour, (key, part) in zip(COLOURS, _by_key(rows), strict=False):
-        part = part.sort_by("window_end")
-        axes.plot(part["window_end"].to_pylist(), part[names[0]].to_pylist(), color=colour, linewidth=0.9, label=str(key))
-    _over_time(axes, rows.num_rows, f"{names[0]} of windows {query['name']!r}, by their end")
+def picture_of_windows(results: pa.Table, tuples: pa.Table, queries: Sequence[Mapping[str, Any]]) -> bytes:
+    """An aggregate of each window over time, a row of the picture for each query, for the keys with most windows."""
+    shown = queries[:MOST_QUERIES]
+    figure, rows = _figure(len(shown))
+    for axes, query in zip(rows, shown, strict=True):
+        windows = results.filter(pc.equal(results["query"], query["name"])) if results.num_rows else results
+        aggregate = next((one for one in query["aggregates"] if one["kind"] != "count"), query["aggregates"][0])
+        kind, column = aggregate["kind"], aggregate.get("column")
+        name = aggregate.get("as") or (f"{kind}_{column}" if column else kind)
+        if not windows.num_rows:
+            _nothing(axes, f"{query['name']}: no windows")
+            continue
+        for colour, (key, part) in zip(COLOURS, _by_key(windows), strict=False):
+            part = part.sort_by("window_end")
+            times, values = _broken(part["window_end"], part[name])
+            axes.plot(times, values, color=colour, linewidth=1.0, label=str(key))
+        numbers(axes.yaxis)
+        axes.set_ylabel(_labelled(f"{kind} of {column}" if column else kind, tuples, column), fontsize=9, color=INK)
+        plain(axes, f"{query['name']}: {windows.num_rows:,} windows, by their end")
+        if len(axes.lines) > 1:
+            more = pc.count_distinct(windows["key"]).as_py() - len(axes.lines)
+            title = "key" if more <= 0 else f"key ({more} more)"
+            axes.legend(title=title, fontsize=8, title_fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    dates(rows[-1])
     return png(figure)
 
 
 def picture_of_episodes(results: pa.Table, tuples: pa.Table, where: str) -> bytes:
     """Episodes over the signal that they are episodes of, for the key with most of them."""
-    figure = Figure(figsize=(11, 3.6), dpi=90, layout="constrained")
-    axes = figure.subplots()
-    signal = next((name for name in tuples.column_names if name in where.replace("(", " ").replace(")", " ").split()), None)
-    chosen = next((key for key, _ in _by_key(results)), None) if results.num_rows else None
-    if "key" in tuples.column_names:
+    figure, (axes,) = _figure(1)
+    signal = next((name for name in re.findall(r"\w+", where) if name in tuples.column_names), None)
+    chosen, frames = next(_by_key(results), (None, results))
+    if "key" in tuples.column_names and tuples.num_rows:
         chosen = tuples["key"][0].as_py() if chosen is None else chosen
         tuples = tuples.filter(pc.equal(tuples["key"], pa.scalar(chosen, tuples["key"].type)))
-    if signal is not None and tuples.num_rows:
-        axes.plot(tuples["ts"].to_pylist(), tuples[signal].to_pylist(), color=MARK, linewidth=0.6)
-        low, high = axes.get_xlim()
-    frames = (
-        results.filter(pc.equal(results["key"], pa.scalar(chosen, results["key"].type)))
-        if chosen is not None and results.num_rows
-        else results
-    )
+    if signal is None or not tuples.num_rows:
+        _nothing(axes, "no tuples to show")
+        return png(figure)
+    tuples = tuples.sort_by("ts")
+    times, values = _broken(tuples["ts"], tuples[signal])
+    axes.plot(times, values, color=MARK, linewidth=0.7, label=signal)
+    low, high = axes.get_xlim()
     for start, end in zip(frames["start"].to_pylist(), frames["end"].to_pylist(), strict=True) if frames.num_rows else []:
-        axes.axvspan(start, end, color="#d6604d", alpha=0.35, linewidth=0)
-    if signal is not None and tuples.num_rows:
-        axes.set_xlim(low, high)
-    _over_time(axes, frames.num_rows, f"episodes of {where}" + ("" if chosen is None else f", key {chosen}"), legend=False)
+        # An edge, because an episode of minutes in a picture of days is less than a pixel wide.
+        axes.axvspan(start, end, facecolor=WARM, edgecolor=WARM, alpha=0.4, linewidth=0.8, label="episode")
+    if (limit := _LIMIT.fullmatch(where)) and limit[1] == signal:
+        axes.axhline(float(limit[2]), color=INK, linewidth=0.8, linestyle="--", label=where)
+    axes.set_xlim(low, high)
+    dates(axes)
+    numbers(axes.yaxis)
+    axes.set_ylabel(_labelled(signal, tuples, signal), fontsize=9, color=INK)
+    key = "" if chosen is None else f"key {chosen}: "
+    plain(axes, f"{key}{frames.num_rows:,} episode{'s' if frames.num_rows != 1 else ''} of {where}")
+    parts = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.legend(parts.values(), parts.keys(), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return png(figure)
 
 
@@ -90,26 +97,51 @@ def picture_of_comparison(joined: pl.DataFrame) -> bytes:
     """What the engine says over what the oracle says, value by value; a right result lies on the line."""
     import polars as pl
 
-    figure = Figure(figsize=(11, 3.6), dpi=90, layout="constrained")
+    figure = Figure(figsize=(11, 3.8), dpi=90, layout="constrained")
     names = [name.removesuffix("__equal") for name in joined.columns if name.endswith("__equal")]
-    numbers = [name for name in names if joined.schema[f"{name}__engine"].is_numeric()][:3]
-    axes = figure.subplots(1, max(len(numbers), 1), squeeze=False)[0]
+    # Counts are the least telling: they come last.
+    told = sorted((name for name in names if joined.schema[f"{name}__engine"].is_numeric()), key=lambda name: name in _COUNTS)[:3]
+    places = figure.subplots(1, max(len(told), 1), squeeze=False)[0]
     both = joined.filter(pl.col("side") == "both")
+    for axes, name in zip(places, told, strict=False):
+        there = both.filter(pl.col(f"{name}__engine").is_not_null() & pl.col(f"{name}__oracle").is_not_null())
+        right, wrong = (there.filter(pl.col(f"{name}__equal") == equal) for equal in (True, False))
+        for rows, size, colour in ((right.sample(min(right.height, MOST_POINTS), seed=0), 14, MARK), (wrong.head(MOST_POINTS), 30, WARM)):
+            axes.scatter(rows[f"{name}__oracle"], rows[f"{name}__engine"], s=size, color=colour, alpha=0.6, linewidth=0, zorder=2)
+        if there.height:
+            ends = [bound for side in ("engine", "oracle") for bound in (there[f"{name}__{side}"].min(), there[f"{name}__{side}"].max())]
+            low, high = float(min(ends)), float(max(ends))  # type: ignore[type-var, arg-type]
+            axes.plot([low, high], [low, high], color=SOFT, linewidth=0.8, zorder=1)
+        for axis, label in ((axes.xaxis, "oracle"), (axes.yaxis, "engine")):
+            numbers(axis)
+            axis.set_label_text(label, fontsize=9, color=INK)
+        plain(axes, f"{name}: {there.height:,} compared, {wrong.height:,} differ")
+    if not told:
+        _nothing(places[0], "no numbers to compare")
     apart = joined.height - both.height
-    for place, name in zip(axes, numbers, strict=False):
-        shown = both.filter(pl.col(f"{name}__engine").is_not_null() & pl.col(f"{name}__oracle").is_not_null())
-        shown = shown.sample(min(shown.height, 5000), seed=0)
-        wrong = shown.filter(~pl.col(f"{name}__equal"))
-        place.scatter(shown[f"{name}__oracle"], shown[f"{name}__engine"], s=6, color=MARK, alpha=0.5, linewidth=0)
-        place.scatter(wrong[f"{name}__oracle"], wrong[f"{name}__engine"], s=18, color="#d6604d", linewidth=0)
-        place.axline((0, 0), slope=1, color=SOFT, linewidth=0.8, zorder=0)
-        place.set_xlabel("oracle", fontsize=8, color=INK)
-        place.set_ylabel("engine", fontsize=8, color=INK)
-        differ = both.filter(~pl.col(f"{name}__equal")).height
-        _plain(place, f"{name}: {both.height:,} rows, {differ:,} differ")
-    if not numbers:
-        axes[0].set_axis_off()
-    figure.suptitle(f"engine and oracle{f'; {apart:,} rows of one side only' if apart else ''}", fontsize=10, color=INK, x=0.01, ha="left")
+    figure.suptitle(f"{apart:,} rows of one side only" if apart else "", fontsize=10, color=WARM, x=0.01, ha="left")
+    return png(figure)
+
+
+def picture_of_batches(metrics: pa.Table) -> bytes:
+    """Where the time of each micro-batch went, and how much state it left."""
+    figure = Figure(figsize=(11, 2.8), dpi=90, layout="constrained")
+    time, state = figure.subplots(1, 2)
+    batches, below = np.arange(metrics.num_rows), np.zeros(metrics.num_rows)
+    for step, colour in _STEPS.items():
+        seconds = metrics[f"{step}_seconds"].to_numpy()
+        time.bar(batches, seconds, 0.9, bottom=below, color=colour, label=step)
+        below += seconds
+    time.legend(fontsize=8, frameon=False, ncols=len(_STEPS), loc="upper right")
+    time.set_ylim(top=max(below.max(initial=0) * 1.25, 1e-3))
+    plain(time, f"{metrics.num_rows:,} micro-batch{'es' if metrics.num_rows != 1 else ''}: seconds of work, of all buckets together")
+    state.bar(batches, metrics["state_bytes"].to_numpy(), 0.9, color=SOFT)
+    plain(state, "bytes of state that it left")
+    for axes in (time, state):
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.set_xlim(-0.6, max(metrics.num_rows, 4) - 0.4)
+        axes.set_xlabel("micro-batch", fontsize=9, color=INK)
+        numbers(axes.yaxis)
     return png(figure)
 
 
@@ -132,6 +164,35 @@ def duration(microseconds: float) -> str:
     return "0"
 
 
+def dates(axes: Axes) -> None:
+    """Event time on the x axis."""
+    locator = AutoDateLocator(maxticks=10)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.get_offset_text().set_size(8)
+    axes.set_xlabel("event time, UTC", fontsize=9, color=INK)
+
+
+def numbers(axis: Axis) -> None:
+    """Few numbers on an axis, that can be read without an exponent in a corner."""
+    axis.set_major_locator(MaxNLocator(5))
+    far = EngFormatter(sep="")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: far(value) if abs(value) >= 1e6 else f"{value:,.6g}"))
+
+
+def plain(axes: Axes, title: str) -> None:
+    """What all pictures look like."""
+    axes.set_title(title, fontsize=10, color=INK, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(SOFT)
+    axes.tick_params(colors=INK, labelsize=8)
+
+
+def _figure(rows: int) -> tuple[Figure, Sequence[Axes]]:
+    figure = Figure(figsize=(11, 3.6 if rows == 1 else 2.6 * rows), dpi=90, layout="constrained")
+    return figure, list(figure.subplots(rows, 1, squeeze=False, sharex=True)[:, 0])
+
+
 def _by_key(rows: pa.Table) -> Iterator[tuple[Any, pa.Table]]:
     """The rows of each key, those with most of them first."""
     if not rows.num_rows:
@@ -142,75 +203,24 @@ def _by_key(rows: pa.Table) -> Iterator[tuple[Any, pa.Table]]:
         yield entry["values"], rows.filter(same)
 
 
-def _over_time(axes: Axes, rows: int, title: str, *, legend: bool = True) -> None:
-    if not rows and not axes.has_data():
-        axes.text(0.5, 0.5, "no results", ha="center", va="center", transform=axes.transAxes, color=INK)
-        axes.set_axis_off()
-        return
-    locator = AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    _plain(axes, title)
-    if legend and len(axes.lines) > 1:
-        axes.legend(title="key", fontsize=8, title_fontsize=8, frameon=False, ncols=len(axes.lines))
+def _broken(times: pa.ChunkedArray, values: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """A line that is broken where nothing is known for long, of so many points as can be told apart."""
+    known = pc.is_valid(values)
+    at = times.filter(known).cast(pa.timestamp("us")).to_numpy()
+    height = values.filter(known).cast(pa.float64(), safe=False).to_numpy()
+    step = max(len(at) // MOST_POINTS, 1)
+    at, height = at[::step], height[::step]
+    between = np.diff(at).astype(np.int64)
+    ends = np.flatnonzero(between > 4 * max(np.median(between), 1)) + 1 if len(between) > 2 else np.array([], np.int64)
+    return np.insert(at, ends, at[ends]), np.insert(height, ends, np.nan)
 
 
-def _rate(axes: Axes, profile: Profile) -> None:
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    times = [epoch + timedelta(microseconds=profile.begin_us + i * profile.bin_us) for i in range(len(profile.counts))]
-    per_second = [count / (profile.bin_us / 1e6) for count in profile.counts]
-    axes.fill_between(times, per_second, step="post", color=MARK, alpha=0.35, linewidth=0)
-    axes.step(times, per_second, where="post", color=MARK, linewidth=0.8)
-    axes.set_ylim(bottom=0)
-    locator = AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    _plain(axes, "tuples a second, by event time")
+def _nothing(axes: Axes, told: str) -> None:
+    axes.text(0.5, 0.5, told, ha="center", va="center", transform=axes.transAxes, color=INK)
+    axes.set_axis_off()
 
 
-def _missing(axes: Axes, profile: Profile) -> None:
-    shares = sorted(profile.missing.items(), key=lambda item: item[1], reverse=True)
-    lacking = [(name, share) for name, share in shares if share > 0][:10]
-    if not lacking:
-        axes.text(0.5, 0.5, f"nothing is missing in {len(shares)} columns", ha="center", va="center", transform=axes.transAxes, color=INK)
-        axes.set_axis_off()
-        return
-    names = [name for name, _ in lacking][::-1]
-    bars = axes.barh(names, [100 * share for _, share in lacking][::-1], color=MARK, height=0.6)
-    axes.bar_label(bars, labels=[f"{share:.2%}" for _, share in lacking][::-1], padding=3, fontsize=8, color=INK)
-    axes.set_xlim(0, max(100 * lacking[0][1] * 1.25, 0.01))
-    whole = len(shares) - len(lacking)
-    _plain(axes, f"missing values in % of tuples{f'; {whole} columns have all' if whole else ''}")
-
-
-def _powers(axes: Axes, counts: list[int], title: str, colour: str) -> None:
-    """Counts by powers of two of microseconds."""
-    there = [place for place, count in enumerate(counts) if count and place]
-    if not there:
-        axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, color=INK)
-        _plain(axes, title)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        return
-    places = range(min(there), max(there) + 1)
-    axes.bar(list(places), [counts[place] for place in places], color=colour, width=0.9)
-    axes.set_yscale("log")
-    axes.set_ylim(bottom=0.7)
-    step = max(len(places) // 8, 1)
-    axes.set_xticks(list(places)[::step], [duration(2 ** (place - 1)) for place in places][::step], fontsize=8)
-    _plain(axes, title)
-
-
-def _longest(profile: Profile) -> str:
-    if not profile.longest:
-        return ""
-    begin, length = profile.longest[0]
-    when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=begin)
-    return f"longest silence of all: {duration(length)}\nfrom {when:%Y-%m-%d %H:%M:%S}"
-
-
-def _plain(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=10, color=INK, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(SOFT)
-    axes.tick_params(colors=INK, labelsize=8)
+def _labelled(what: str, tuples: pa.Table, column: str | None) -> str:
+    """With the unit of the column, if it has one."""
+    known = (tuples.schema.field(column).metadata or {}) if column in tuples.column_names else {}
+    return f"{what}, {known[b'unit'].decode()}" if b"unit" in known else what

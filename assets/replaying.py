@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from assets.metadata import picture, preview
+from assets.signals import signal_of
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from replay.runs import Progress
 
 SHOWN = 20_000
-"""Of how many tuples, and results, a picture is drawn at most."""
+"""Of how many results a picture is drawn at most."""
 _AGAIN = (
     "Launching the same again, or the next tick of the schedule, goes on where this run stopped;"
     " if it cannot, remove the run's folder, and it begins anew."
@@ -191,12 +192,7 @@ def _rejected(workplace: Workplace, stream: str) -> int:
 
 
 def _picture(results: pa.Table, spec: Mapping[str, Any], log: Any, days: Collection[date], workplace: Workplace) -> bytes:
-    import pyarrow.parquet as pq
-
-    files = [path for path in log.paths if any(f"day={day}/" in path for day in days)] or log.paths[:1]
-    with pq.ParquetFile(workplace.place.files(log.address).open_input_file(files[0])) as parquet:
-        tuples = pa.Table.from_batches([next(parquet.iter_batches(SHOWN))])
-    drawn: bytes = technique_modules()[spec["technique"]].picture(results, tuples, dict(spec))
+    drawn: bytes = technique_modules()[spec["technique"]].picture(results, signal_of(workplace, log, spec, results, days), dict(spec))
     return drawn
 
 

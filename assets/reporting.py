@@ -1,28 +1,44 @@
 """Reports of runs, written into the lake's folder `reports`: a page per run and an index.
 
-Brings together what a materialization and its checks know; how a page looks is in quality/report.py.
+Brings together what a materialization, its checks and the lake know; how a page looks is in quality/report.py. Files are written
+through the lake, so that a lake in an object store has reports too.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+import dagster as dg
+import pyarrow as pa
+import pyarrow.fs as pafs
 import yaml
 
 from assets.workplace import Workplace
 
-_NUMBERS = {"tuples": "tuples", "late": "late", "rejected": "rejected", "results": "results", "tuples_per_second": "tuples per second"}
-_FACTS = ("stream", "days", "delta_version", "config_hash", "runs", "batches", "seconds", "state_bytes", "published", "sample")
+FOLDER = "reports"
+_NUMBERS = {
+    "tuples": "tuples read", "tuples_per_second": "tuples/s", "results": "results", "late": "late", "rejected": "rejected",
+}  # fmt: skip
+_FACTS = {
+    "stream": "stream", "days": "days", "delta_version": "Delta version of the log", "config_hash": "fingerprint of the specification",
+    "began": "began", "runs": "run", "batches": "micro-batches", "seconds": "seconds, with publishing",
+    "state_bytes": "bytes of state at most", "published": "published in", "sample": "verified",
+}  # fmt: skip
 
 
-def report_path(workplace: Workplace, publish: str, run: str) -> Path:
-    """Where the page of a run of Dagster's is, or will be."""
-    return Path(workplace.place.root) / "reports" / f"{publish}-{run[:8]}.html"
+def report_name(publish: str, run: str) -> str:
+    """The name of the page of a run of Dagster's."""
+    return f"{publish}-{run[:8]}"
+
+
+def report_link(workplace: Workplace, name: str) -> dg.UrlMetadataValue:
+    """Where a browser finds a page."""
+    return dg.MetadataValue.url(f"{workplace.reports.rstrip('/')}/{name}.html")
 
 
 def plainly(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,28 +49,110 @@ def plainly(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def write_report(path: Path, title: str, told: Mapping[str, Any], spec: Mapping[str, Any], verified: Mapping[str, Any]) -> None:
-    """The page of a run, from its metadata and what was verified; the index is written again."""
+def write_report(
+    workplace: Workplace,
+    name: str,
+    stream: str,
+    publish: str,
+    spec: Mapping[str, Any],
+    told: Mapping[str, Any],
+    verified: Mapping[str, Any],
+) -> None:
+    """The page of a run; the index is written again.
+
+    Args:
+        workplace: where the lake is.
+        name: of the page.
+        stream: what was replayed.
+        publish: what the results are published as.
+        spec: the specification.
+        told: what the run's materialization tells; nothing if the run did nothing but check.
+        verified: what the checks found.
+    """
+    from engines import build
     from quality.report import Report, index, page
 
+    lake, engine = workplace.place, build(spec)
+    folder = lake.address(FOLDER)
+    days = _days(workplace, publish, verified)
+    known = {
+        "results": sum(day["results"] for day in days),
+        "late": sum(day["late"] for day in days),
+        "delta_version": ", ".join(sorted({str(day["version of the log"]) for day in days})),
+        "config_hash": engine.spec.fingerprint(),
+        "published": lake.address("results", publish),
+        **told,
+        "stream": stream,
+        "days": verified["days"],
+        "sample": verified["sample"],
+    }
+    what = f"{spec['technique']} on {stream}, {verified['days']}"
     report = Report(
-        title=title,
-        name=path.stem,
+        title=what if told else f"Checks of {what}",
+        name=name,
         at=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        numbers={label: told[name] for name, label in _NUMBERS.items() if name in told},
-        facts={name.replace("_", " "): told[name] for name in _FACTS if name in told},
+        numbers={label: round(known[key]) for key, label in _NUMBERS.items() if key in known},
+        facts={label: known[key] for key, label in _FACTS.items() if key in known},
         specification=yaml.safe_dump(dict(spec), sort_keys=False),
+        explained=engine.explain(),
         outcomes=verified["outcomes"],
         worst=verified["worst"],
-        pictures={"What was found": told["picture"], "Engine and oracle": verified["picture"]} if "picture" in told else {},
+        pictures=_pictures(workplace, told, verified),
+        tables={"Days": days, "Late tuples, the first of them": verified["late"], "Rejected at ingestion": _rejected(workplace, stream)},
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(report), encoding="utf-8")
-    passed = sum(outcome.passed for outcome in report.outcomes)
-    numbers = {name: told.get(name, 0) for name in ("tuples", "results")}
-    checks = f"{passed} of {len(report.outcomes)} passed"
-    path.with_suffix(".json").write_text(
-        json.dumps({"title": title, "name": path.stem, "at": report.at, "state": report.state, "checks": checks, **numbers})
-    )
-    entries = [json.loads(note.read_text()) for note in sorted(path.parent.glob("*.json"))]
-    (path.parent / "index.html").write_text(index(entries), encoding="utf-8")
+    lake.write(folder, f"{name}.html", page(report).encode())
+    entry = {"title": report.title, "name": name, "at": report.at, "state": report.state, "checks": report.passed}
+    numbers = {label.removesuffix(" read"): report.numbers[label] for label in _NUMBERS.values() if label in report.numbers}
+    lake.write_json(folder, f"{name}.json", entry | numbers)
+    lake.write(folder, "index.html", index(_entries(workplace)).encode())
+
+
+def _pictures(workplace: Workplace, told: Mapping[str, Any], verified: Mapping[str, Any]) -> dict[str, bytes]:
+    from assets.pictures import picture_of_batches
+
+    found = {"What was found": told["picture"]} if "picture" in told else {}
+    found["Engine and oracle"] = verified["picture"]
+    metrics = _metrics(workplace, str(told.get("runs", "")).split(", "))
+    return found | ({"Micro-batches": picture_of_batches(metrics)} if metrics.num_rows else {})
+
+
+def _metrics(workplace: Workplace, runs: list[str]) -> pa.Table:
+    """A row per micro-batch of these runs, in their order."""
+    table = workplace.place.table(workplace.place.metrics)
+    if table is None:
+        return pa.table({})
+    rows = table.to_pyarrow_table(filters=[("run", "in", runs)])
+    return rows.sort_by([("run", "ascending"), ("batch", "ascending")])
+
+
+def _days(workplace: Workplace, publish: str, verified: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was published, day by day."""
+    from replay.publish import published_days
+
+    known = published_days(workplace.place, publish)
+    return [
+        {
+            "day": day,
+            "results": known[day]["results"],
+            "late": known[day]["late"],
+            "state": "sealed" if known[day]["sealed"] else "provisional",
+            "version of the log": ", ".join(str(version) for version in json.loads(str(known[day]["log_versions"])).values()),
+            "published (UTC)": str(known[day]["published"])[:19],
+        }
+        for day in verified["dates"]
+    ]
+
+
+def _rejected(workplace: Workplace, stream: str) -> list[dict[str, Any]]:
+    """Records of the stream that are not in the log, by reason, the most frequent first."""
+    from replay.streams.rejects import read_rejects
+
+    counts = Counter(read_rejects(workplace.place, stream)["reason"].to_pylist())
+    return [{"records": count, "reason": reason} for reason, count in counts.most_common(10)]
+
+
+def _entries(workplace: Workplace) -> list[dict[str, Any]]:
+    """What the index tells of each page."""
+    files = workplace.place.files(workplace.place.address(FOLDER))
+    notes = [info.path for info in files.get_file_info(pafs.FileSelector("")) if info.path.endswith(".json")]
+    return [json.loads(files.open_input_stream(note).read()) for note in sorted(notes)]

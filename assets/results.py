@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field, create_model
 
 from assets.replaying import checked, metadata_of, replay_days
-from assets.reporting import report_path
+from assets.reporting import report_link, report_name
 from assets.streams import OWNERS, days_of, stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -60,8 +60,8 @@ def _results_asset(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.A
         days = sorted(date.fromisoformat(day) for day in context.partition_keys)
         checked(spec, stream, workplace)
         done = replay_days(context, spec, stream, days, publish, workplace)
-        report = dg.MetadataValue.url(report_path(workplace, publish, context.run.run_id).as_uri())
-        return dg.MaterializeResult(metadata={**metadata_of(done, spec, stream, publish, workplace), "report": report})
+        report = report_link(workplace, report_name(publish, context.run.run_id))
+        return dg.MaterializeResult(metadata={"report": report, **metadata_of(done, spec, stream, publish, workplace)})
 
     return results
 
@@ -88,8 +88,8 @@ def launched_asset() -> dg.AssetsDefinition:
         days, publish = _given(config, spec, workplace)
         done = replay_days(context, spec, config.stream, days, publish, workplace)
         metadata = metadata_of(done, spec, config.stream, publish, workplace)
-        report = dg.MetadataValue.url(report_path(workplace, publish, context.run.run_id).as_uri())
-        return dg.MaterializeResult(metadata={**metadata, "stream": config.stream, "published_as": publish, "report": report})
+        report = report_link(workplace, report_name(publish, context.run.run_id))
+        return dg.MaterializeResult(metadata={"report": report, **metadata, "stream": config.stream, "published_as": publish})
 
     launched.__annotations__["config"] = config
     return dg.asset(

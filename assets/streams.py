@@ -77,7 +77,7 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
     """Bring a stream's log up to date, and tell about it."""
     import time
 
-    from assets.pictures import picture_of_profile
+    from assets.profile_pictures import picture_of_profile
     from engines.spec import SpecError
     from replay.log import Log
     from replay.streams.ingest import ingest

@@ -31,6 +31,9 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
     lake: str = Field(default="lake", description="The lake: a folder, or an object store's prefix.")
     raw: str = Field(default="raw", description="Raw files: originals in <raw>/<stream>, twins in <raw>/<stream>__twin.")
     declarations: str = Field(default="streams", description="The folder of your own declarations.")
+    reports: str = Field(
+        default="http://127.0.0.1:3001", description="Where a browser finds the lake's reports; `make ui` serves them there."
+    )
     master: str = Field(default="local[*]", description="Where Spark runs.")
     batch_tuples: int = Field(default=25_000_000, description="The most tuples of a micro-batch.")
     twin_tuples: int = Field(default=100_000, description="How many tuples a twin has, unless an asset says otherwise.")
@@ -39,8 +42,11 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @classmethod
     def here(cls) -> Workplace:
-        """The workplace that the environment names: REPRISE_LAKE, REPRISE_RAW, REPRISE_STREAMS, REPRISE_MASTER."""
-        named = {"lake": "REPRISE_LAKE", "raw": "REPRISE_RAW", "declarations": "REPRISE_STREAMS", "master": "REPRISE_MASTER"}
+        """The workplace that the environment names: REPRISE_LAKE, REPRISE_RAW, REPRISE_STREAMS, REPRISE_REPORTS, REPRISE_MASTER."""
+        named = {
+            "lake": "REPRISE_LAKE", "raw": "REPRISE_RAW", "declarations": "REPRISE_STREAMS", "reports": "REPRISE_REPORTS",
+            "master": "REPRISE_MASTER",
+        }  # fmt: skip
         given = {setting: os.environ[name] for setting, name in named.items() if name in os.environ}
         if tuples := os.environ.get("REPRISE_TWIN_TUPLES"):
             given["twin_tuples"] = tuples

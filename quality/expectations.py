@@ -51,7 +51,7 @@ class Outcome:
         """In a line."""
         if self.error:
             return f"it could not be judged: {self.error}"
-        return f"{self.rows:,} rows compared, {self.wrong:,} wrong"
+        return f"{self.rows:,} row{'' if self.rows == 1 else 's'} compared, {self.wrong:,} wrong"
 
 
 def true(name: str, description: str, column: str, severity: Severity = "critical") -> Expected:

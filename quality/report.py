@@ -1,7 +1,7 @@
 """The report of a run: one HTML page that needs nothing else, and an index of all of them.
 
-Renders what it is given: facts, outcomes of expectations, rows side by side, pictures. No script, no font, no style from elsewhere; a
-page can be mailed and opens offline.
+Renders what it is given: facts, outcomes of expectations, rows side by side, tables, pictures. No script, no font, no style from elsewhere;
+a page can be mailed and opens offline.
 """
 
 from __future__ import annotations
@@ -10,29 +10,37 @@ import base64
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from quality.expectations import Outcome
 
 STYLE = """
-:root { --ink: #1d2733; --soft: #66788a; --line: #e3e9ef; --good: #2e7d4f; --bad: #c0392b; --warn: #b7791f; --mark: #1f77b4; }
+:root { --ink: #1d2733; --soft: #52616f; --line: #e3e9ef; --good: #2b7549; --bad: #b3261e; --warn: #8a5a00; --mark: #17649b; }
 * { box-sizing: border-box; }
 body { margin: 0; background: #f6f8fa; color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 main { max-width: 1080px; margin: 0 auto; padding: 32px 24px 64px; }
-h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 36px 0 10px; }
-p.lead { color: var(--soft); margin: 0 0 20px; }
-.card { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 16px 20px; overflow-x: auto; }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; }
+h1 { font-size: 24px; line-height: 1.3; margin: 0 0 4px; } h2 { font-size: 17px; margin: 32px 0 10px; }
+p { margin: 0 0 12px; } p.explained { white-space: pre-line; }
+p.lead, p.note { color: var(--soft); } p.lead { margin-bottom: 20px; } p.note { margin: 10px 0 0; font-size: 13px; }
+.card { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 14px 20px; overflow: auto; max-height: 560px; }
+.card.whole { max-height: none; }
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px; }
 .numbers div { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
 .numbers b { display: block; font-size: 20px; font-variant-numeric: tabular-nums; } .numbers span { color: var(--soft); font-size: 13px; }
+.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); column-gap: 20px; align-items: start; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; } th { text-align: left; color: var(--soft); font-weight: 500; }
-th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; } tr:last-child td { border-bottom: 0; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.badge { border-radius: 999px; padding: 1px 10px; font-size: 13px; color: #fff; white-space: nowrap; }
+th, td { padding: 6px 16px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; } tr > :last-child { padding-right: 0; }
+tr:last-child > * { border-bottom: 0; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; } .time { white-space: nowrap; }
+.badge { border-radius: 999px; padding: 1px 10px; font-size: 13px; font-weight: 500; color: #fff; white-space: nowrap; }
 .passed { background: var(--good); } .failed { background: var(--bad); } .warned { background: var(--warn); }
-td.differs { color: var(--bad); font-weight: 600; }
+.differs { color: var(--bad); font-weight: 600; } .worst tr.engine > * { border-bottom: 0; padding-bottom: 0; }
 img { max-width: 100%; display: block; } pre { margin: 0; font-size: 13px; white-space: pre-wrap; } a { color: var(--mark); }
+@media print { body { background: #fff; } .card { max-height: none; break-inside: avoid; } }
 """
+_SIDES = ("engine", "oracle")
+_COLUMNS = ("tuples", "tuples/s", "late", "results", "checks")
 
 
 @dataclass(frozen=True)
@@ -48,83 +56,119 @@ class Report:
     facts: Mapping[str, Any]
     specification: str
     outcomes: Sequence[Outcome]
+    explained: str = ""
+    """What the specification asks for, in words."""
     worst: Sequence[Mapping[str, Any]] = ()
     """Rows that differ, engine beside oracle."""
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     """PNGs by their captions."""
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Further rows by their captions."""
 
     @property
     def state(self) -> str:
         """passed, warned or failed."""
-        if any(not outcome.passed and outcome.severity == "critical" for outcome in self.outcomes):
-            return "failed"
-        return "warned" if any(not outcome.passed for outcome in self.outcomes) else "passed"
+        states = {_state(outcome) for outcome in self.outcomes}
+        return next((state for state in ("failed", "warned") if state in states), "passed")
+
+    @property
+    def passed(self) -> str:
+        """How many checks passed."""
+        return f"{sum(outcome.passed for outcome in self.outcomes)} of {len(self.outcomes)}"
 
 
 def page(report: Report) -> str:
-    """The page of a run."""
-    wrong = sum(not outcome.passed for outcome in report.outcomes)
-    told = "every check passed" if not wrong else f"{wrong} of {len(report.outcomes)} checks did not pass"
+    """The page of a run. What is wrong comes before what is pretty."""
+    numbers = "".join(f"<div><b>{_value(value)}</b><span>{_text(label)}</span></div>" for label, value in report.numbers.items())
+    checks = [_section("Checks", _checks(report.outcomes), "whole")]
+    if report.worst:
+        checks.append(_section("Rows that differ, engine beside oracle", _worst(report.worst), "worst"))
+    pictures = [_section(caption, f'<img alt="{_text(caption)}" src="{_data(png)}">', "whole") for caption, png in report.pictures.items()]
+    tables = [_section(caption, _table(rows)) for caption, rows in report.tables.items() if rows]
+    facts = "".join(f"<tr><th>{_text(label)}</th><td>{_value(value)}</td></tr>" for label, value in report.facts.items())
+    told = "every check passed" if all(outcome.passed for outcome in report.outcomes) else f"{report.passed} checks passed"
+    explained = f'<p class="explained">{_text(report.explained)}</p>' if report.explained else ""
     parts = [
         f"<h1>{_text(report.title)} {_badge(report.state)}</h1>",
-        f'<p class="lead">{_text(report.at)}; {told}. <a href="index.html">All runs</a></p>',
-        f'<div class="numbers">{"".join(f"<div><b>{_value(v)}</b><span>{_text(k)}</span></div>" for k, v in report.numbers.items())}</div>',
+        f'<p class="lead">{_text(report.at)} &middot; {_text(told)} &middot; <a href="index.html">all runs</a></p>',
+        f'<div class="numbers">{numbers}</div>',
+        *([*pictures[:1], *checks, *pictures[1:]] if report.state == "passed" else [*checks, *pictures]),
+        *tables,
+        '<div class="two">',
+        f"<div>{_section('What was replayed', f'<table>{facts}</table>', 'whole facts')}</div>",
+        f"<div>{_section('Specification', f'{explained}<pre>{_text(report.specification)}</pre>', 'whole')}</div>",
+        "</div>",
     ]
-    for caption, png in report.pictures.items():
-        parts.append(f'<h2>{_text(caption)}</h2><div class="card"><img alt="{_text(caption)}" src="{_data(png)}"></div>')
-    parts.append(f'<h2>Checks</h2><div class="card">{_checks(report.outcomes)}</div>')
-    if report.worst:
-        parts.append(f'<h2>Rows that differ, engine beside oracle</h2><div class="card">{_worst(report.worst)}</div>')
-    rows = "".join(f"<tr><th>{_text(k)}</th><td>{_value(v)}</td></tr>" for k, v in report.facts.items())
-    parts.append(f'<h2>What was replayed</h2><div class="card"><table>{rows}</table></div>')
-    parts.append(f'<h2>Specification</h2><div class="card"><pre>{_text(report.specification)}</pre></div>')
     return _document(report.title, "".join(parts))
 
 
 def index(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The list of all runs, the newest first; an entry has title, name, at, state, tuples, results and checks."""
+    """The list of all runs, the newest first; an entry has title, name, at and state, and some of the columns."""
+    newest = sorted(entries, key=lambda entry: str(entry["at"]), reverse=True)
     rows = "".join(
-        f'<tr><td><a href="{_text(entry["name"])}.html">{_text(entry["title"])}</a></td><td>{_text(entry["at"])}</td>'
-        f'<td class="number">{_value(entry["tuples"])}</td><td class="number">{_value(entry["results"])}</td>'
-        f"<td>{_text(entry['checks'])}</td><td>{_badge(str(entry['state']))}</td></tr>"
-        for entry in sorted(entries, key=lambda entry: str(entry["at"]), reverse=True)
+        f'<tr><td>{_badge(str(entry["state"]))}</td><td class="time"><a href="{_text(entry["name"])}.html">{_text(entry["title"])}</a></td>'
+        f'<td class="time">{_text(entry["at"])}</td>{"".join(_number(entry.get(name)) for name in _COLUMNS)}</tr>'
+        for entry in newest
     )
-    head = "<tr><th>run</th><th>when</th><th>tuples</th><th>results</th><th>checks</th><th></th></tr>"
-    body = f'<h1>Runs</h1><p class="lead">{len(entries)} replays, the newest first.</p><div class="card"><table>{head}{rows}</table></div>'
-    return _document("Runs", body)
+    head = "".join(f'<th class="number">{_text(name)}</th>' for name in _COLUMNS)
+    told = f"{len(entries)} run{'s' if len(entries) != 1 else ''}, the newest first."
+    table = f"<table><tr><th></th><th>run</th><th>when</th>{head}</tr>{rows}</table>"
+    return _document("Runs", f'<h1>Runs</h1><p class="lead">{told}</p><div class="card whole">{table}</div>')
 
 
 def _document(title: str, body: str) -> str:
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_text(title)}</title><style>{STYLE}</style>'
+    view = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    # An icon of its own, empty: a browser would ask the server for one.
+    head = f'{view}<link rel="icon" href="data:,"><title>{_text(title)}</title><style>{STYLE}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{body}</main></body></html>\n'
+
+
+def _section(caption: str, body: str, kind: str = "") -> str:
+    return f'<h2>{_text(caption)}</h2><div class="card {kind}">{body}</div>'
 
 
 def _checks(outcomes: Sequence[Outcome]) -> str:
     rows = ""
-    for outcome in outcomes:
-        state = "passed" if outcome.passed else "failed" if outcome.severity == "critical" else "warned"
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.passed):
         examples = f"<br>{_text(', '.join(outcome.examples))}" if outcome.examples and not outcome.passed else ""
         rows += (
-            f"<tr><td>{_badge(state)}</td><td><b>{_text(outcome.name.replace('_', ' '))}</b><br>{_text(outcome.description)}</td>"
-            f"<td>{_text(outcome.told())}{examples}</td></tr>"
+            f"<tr><td>{_badge(_state(outcome))}</td><td><b>{_text(outcome.name.replace('_', ' '))}</b><br>{_text(outcome.description)}</td>"
+            f'<td class="number">{_text(outcome.told())}{examples}</td></tr>'
         )
     return f"<table>{rows}</table>"
 
 
 def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Each value once if both sides have the same, else engine and oracle below each other."""
-    names = [name for name in rows[0] if not name.endswith(("__engine", "__oracle"))]
-    values = [name.removesuffix("__engine") for name in rows[0] if name.endswith("__engine") and name != "rows__engine"]
-    head = "".join(f"<th>{_text(name)}</th>" for name in [*names, *values])
+    """Two lines for each row, the engine's above the oracle's; what differs is in red, to the last digit."""
+    of_both = ("differ", "side", *(f"rows__{side}" for side in _SIDES))
+    names = [name for name in rows[0] if name not in of_both and not name.endswith(("__engine", "__oracle"))]
+    values = [name.removesuffix("__engine") for name in rows[0] if name.endswith("__engine") and name not in of_both]
     body = ""
     for row in rows:
-        cells = "".join(f"<td>{_value(row[name])}</td>" for name in names)
-        for name in values:
-            engine, oracle = row[f"{name}__engine"], row[f"{name}__oracle"]
-            same = engine == oracle
-            cells += f"<td>{_value(engine)}</td>" if same else f'<td class="differs">{_value(engine)}<br>{_value(oracle)}</td>'
-        body += f"<tr>{cells}</tr>"
-    return f"<table><tr>{head}</tr>{body}</table><p>In red: what the engine says, below it what the oracle says.</p>"
+        differ = {name for name in values if row[f"{name}__engine"] != row[f"{name}__oracle"]}
+        for side in _SIDES:
+            shared = "".join(f'<td rowspan="2" class="time">{_value(row[name])}</td>' for name in names) if side == "engine" else ""
+            body += f'<tr class="{side}">{shared}<th>{side}</th>'
+            if str(row.get("side", "")).endswith(" only") and not str(row["side"]).startswith(side):
+                body += f'<td class="differs" colspan="{len(values)}">has no such row</td></tr>'
+                continue
+            for name in values:
+                value = row[f"{name}__{side}"]
+                body += f'<td class="number differs">{_exactly(value)}</td>' if name in differ else _cell(value)
+            body += "</tr>"
+    head = "".join(f"<th>{_text(name)}</th>" for name in names) + "<th></th>"
+    head += "".join(f'<th class="number">{_text(name)}</th>' for name in values)
+    return f'<table><tr>{head}</tr>{body}</table><p class="note">In red: what differs. Times are UTC.</p>'
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = "".join(f'<th class="{_kind(value)}">{_text(name)}</th>' for name, value in rows[0].items())
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row.values())}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _state(outcome: Outcome) -> str:
+    return "passed" if outcome.passed else "failed" if outcome.severity == "critical" else "warned"
 
 
 def _badge(state: str) -> str:
@@ -135,12 +179,30 @@ def _data(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
+def _kind(value: Any) -> str:
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else "time" if isinstance(value, datetime) else ""
+
+
+def _cell(value: Any) -> str:
+    return f'<td class="{_kind(value)}">{_value(value)}</td>'
+
+
+def _number(value: Any) -> str:
+    return f'<td class="number">{_value(value)}</td>'
+
+
 def _value(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return _text("" if value is None else str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.6g}" if isinstance(value, float) else _text(str(value))
+    return f"{value:,.6g}" if isinstance(value, float) else _exactly(value)
+
+
+def _exactly(value: Any) -> str:
+    if value is None:
+        return "&ndash;"
+    return _text(value.replace(tzinfo=None) if isinstance(value, datetime) else value)
 
 
 def _text(text: object) -> str:

@@ -105,10 +105,15 @@ class Lake:
 
     def write_json(self, address: str, name: str, content: Mapping[str, Any]) -> None:
         """A small document, whole or not at all."""
+        self.write(address, name, json.dumps(content, indent=2).encode())
+
+    def write(self, address: str, name: str, content: bytes) -> None:
+        """A file, whole or not at all."""
         self.make_folder(address)
         files = self.files(address)
-        with files.open_output_stream(f"{name}.part") as out:
-            out.write(json.dumps(content, indent=2).encode())
+        # The client of object stores takes nothing but bytes: a buffer with room for all hands them on as such.
+        with files.open_output_stream(f"{name}.part", buffer_size=len(content) + 1) as out:
+            out.write(content)
         files.move(f"{name}.part", name)
 
     def read_json(self, address: str, name: str) -> dict[str, Any] | None:

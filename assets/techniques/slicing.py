@@ -91,4 +91,4 @@ def picture(results: pa.Table, tuples: pa.Table, spec: dict[str, Any]) -> bytes:
     """Windows over time."""
     from assets.pictures import picture_of_windows  # the plotting library takes a moment to import
 
-    return picture_of_windows(results, spec["queries"][0])
+    return picture_of_windows(results, tuples, spec["queries"])

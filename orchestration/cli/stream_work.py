@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from assets.pictures import picture_of_profile
+from assets.profile_pictures import picture_of_profile
 from assets.workplace import MUCH_BYTES
 from engines.spec import parse_duration
 from orchestration.cli.sentences import Told

@@ -7,7 +7,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from assets.pictures import picture_of_profile
+from assets.profile_pictures import picture_of_profile
 from engines.contract import TIMESTAMP
 from replay.lake import Lake
 from replay.log_writer import append
