@@ -18,25 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engines import keys
-from engines.contract import BEGINNING, FOREVER, NOWHERE, TIMESTAMP, Engine, Operator
+from engines.contract import BEGINNING, NOWHERE, TIMESTAMP, Engine, Operator
 from engines.state import State, StateError, one_batch, unpack
 from replay.envelope import LATE, METRICS, PARTIALS, STATE, TUPLES, Envelope
 from replay.lifting import late_schema
 from replay.snapshots import SNAPSHOT
-
-
-@dataclass(frozen=True)
-class Emission:
-    """Which rows a run writes, and when."""
-
-    early: bool = True
-    """Write results when they are due and revise them; else once, when final."""
-    since: int = BEGINNING
-    """Rows decided before this belong to other runs."""
-    until: int = FOREVER
-    """Nothing decided at or after this is released, however far the clock has run ahead."""
-    day_ends: tuple[int, ...] = ()
-    """The ends of days whose state is to be left behind."""
+from replay.span import Emission
 
 
 @dataclass

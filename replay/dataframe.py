@@ -26,7 +26,7 @@ from replay.lake import Lake
 from replay.lifting import late_schema
 from replay.log import normalised
 from replay.placement import labels
-from replay.plan import Plan
+from replay.plan import Plan, serialised
 from replay.runs import new_run_id, start_query
 from replay.span import Span
 
@@ -49,7 +49,7 @@ def start(
     schema = normalised(to_arrow_schema(frame.schema, timezone="UTC"))
     plan = Plan(
         run=run or new_run_id(), spec=spec, lake=lake, streams={_STREAM: ("", 0)}, span=Span({_STREAM: 0}, {_STREAM: 0}, flush=False),
-        columns=schema.serialize().to_pybytes().hex(), **settings,
+        columns=serialised(schema), **settings,
     )  # fmt: skip
     exact = {"arrival", "clock"} <= set(schema.names)
     if not exact:

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 from engines.contract import TIMESTAMP
 from engines.state import one_batch
 from replay.envelope import LATE
+from replay.file_slices import file_slices
 from replay.finals import order
 from replay.lifting import judge, late_schema, with_watermark
 from replay.log import Log, day_end, day_of, day_start
 from replay.plan import Plan
-from replay.reading import conform, file_slices
+from replay.reading import conform
 
 
 def late_of_days(plan: Plan, first: date, last: date) -> Iterator[tuple[date, pa.Table]]:
@@ -47,7 +48,7 @@ def log_start(log: Log, day: date, *, after: bool = False) -> int:
 def _judged(plan: Plan, name: str, log: Log, begin: int, end: int) -> Iterator[pa.Table]:
     """The late tuples among arrivals that this run did not read."""
     clock = plan.engine.clock(name)
-    for part in file_slices(name, log, begin, end, behind_us=clock.behind_us, alone=False):
+    for part in file_slices(name, log, begin, end, alone=False):
         with pq.ParquetFile(plan.lake.files(log.address).open_input_file(part.path)) as parquet:
             ts = parquet.read(columns=["ts"])["ts"].combine_chunks().cast(TIMESTAMP).view(pa.int64()).to_numpy()
             late = np.zeros(len(ts), np.bool_)

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from engines.contract import BEGINNING, FOREVER, Engine, Operator
 from engines.spec import SpecError
 from engines.state import one_batch
-from replay.bucket import Bucket, Emission, Step
+from replay.bucket import Bucket, Step
 from replay.envelope import PARTIALS, Envelope
 from replay.finals import final_rows, order
 from replay.lifting import Piece, late_schema, lift_piece
 from replay.metrics import metrics_table
+from replay.span import Emission
 
 
 @dataclass

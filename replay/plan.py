@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,8 @@ class Plan:
     streams: Mapping[str, tuple[str, int]]
     """The address and the pinned version of each stream's log."""
     span: Span
+    columns: str
+    """The columns of all streams together, as a serialised Arrow schema: no task has to open a log to know them."""
     early: bool = True
     buckets: int = 2
     tasks: int = 2
@@ -41,8 +43,6 @@ class Plan:
     batch_files: int | None = None
     speed: float | None = None
     """How much faster than its event time the stream is replayed; None: as fast as possible."""
-    columns: str | None = None
-    """The columns of a DataFrame that is replayed instead of logs, as a serialised Arrow schema."""
     publish: str | None = None
     """The name of the results that the run's days are published under."""
 
@@ -75,23 +75,17 @@ class Plan:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of all streams together."""
-        if self.columns is not None:
-            return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.columns)))
-        fields: dict[str, pa.Field] = {}
-        for name, log in self.logs.items():
-            for column in log.schema:
-                if fields.setdefault(column.name, column).type != column.type:
-                    raise SpecError(
-                        f"{column.name}: {column.type} in '{name}', {fields[column.name].type} in another stream; streams of a run agree."
-                    )
-        if len(self.streams) > 1:
-            fields["stream"] = pa.field("stream", pa.string())
-        return pa.schema(list(fields.values()))
+        return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.columns)))
 
     @cached_property
     def operator(self) -> Operator:
         """The operator on these streams."""
         return self.engine.on(self.schema)
+
+    @property
+    def of_logs(self) -> bool:
+        """Whether logs are replayed, and not a DataFrame of the user's."""
+        return all(address for address, _ in self.streams.values())
 
     @property
     def folder(self) -> str:
@@ -114,6 +108,31 @@ class Plan:
         streams = {name: (address, version) for name, (address, version) in document["streams"].items()}
         return cls(**{**document, "lake": Lake(**document["lake"]), "span": Span.from_json(document["span"]), "streams": streams})
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Only the plan itself travels to other processes, not what was opened for it."""
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        return plan_of, (self.to_json(),)
+
+
+@lru_cache(maxsize=4)
+def plan_of(text: str) -> Plan:
+    """The plan of a document: the same for all tasks of a process, which then build its engine once."""
+    return Plan.from_json(text)
+
+
+def columns_of(logs: Mapping[str, Log]) -> pa.Schema:
+    """The columns of all streams together."""
+    fields: dict[str, pa.Field] = {}
+    for name, log in logs.items():
+        for column in log.schema:
+            if fields.setdefault(column.name, column).type != column.type:
+                raise SpecError(
+                    f"{column.name}: {column.type} in '{name}', {fields[column.name].type} in another stream; streams of a run agree."
+                )
+    if len(logs) > 1:
+        fields["stream"] = pa.field("stream", pa.string())
+    return pa.schema(list(fields.values()))
+
+
+def serialised(schema: pa.Schema) -> str:
+    """A schema as the document of a plan holds it."""
+    return str(schema.serialize().to_pybytes().hex())

@@ -7,23 +7,27 @@ Everything that a batch means happens in `bucket.py`, or local runs and runs on 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from replay.bucket import Bucket
-from replay.envelope import SCHEMA, Envelope
-from replay.plan import Plan
-from replay.sink import write_step
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from replay.envelope import Envelope
+    from replay.plan import Plan
 
 
 class Processor(StatefulProcessor):
-    """One group per bucket; a map from table names to their rows is its state."""
+    """One group per bucket; a map from table names to their rows is its state.
+
+    For every query Spark starts a process that only asks for the names of the state, and waits for it: hence the plan as text,
+    and imports where they are needed. The processes of tasks have them from the beginning (`daemon.py`).
+    """
 
     def __init__(self, plan: Plan) -> None:
         """A processor for a plan."""
-        self._plan = plan
+        self._plan = plan.to_json()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state."""
@@ -31,7 +35,13 @@ class Processor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # type: ignore[override] # noqa: N802, N803
         """Take a batch's envelopes through the bucket."""
-        plan = self._plan
+        import pandas as pd
+
+        from replay.bucket import Bucket
+        from replay.plan import plan_of
+        from replay.sink import write_step
+
+        plan = plan_of(self._plan)
         bucket = Bucket(plan.engine, plan.operator, list(plan.streams), plan.span.emission(early=plan.early))
         stored = {name: bytes(payload) for (name,), (payload,) in self._tables.iterator()}
         if stored:
@@ -47,5 +57,7 @@ class Processor(StatefulProcessor):
 
 
 def _envelopes(frame: pd.DataFrame) -> Iterator[Envelope]:
+    from replay.envelope import SCHEMA, Envelope
+
     for row in frame[SCHEMA.names].itertuples(index=False, name=None):
         yield Envelope(*row)

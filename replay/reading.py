@@ -5,67 +5,19 @@ Runs in the tasks. What is to be read was planned before, from statistics; here,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engines.contract import BEGINNING, Operator
+from engines.contract import BEGINNING, Clock, Operator
 from engines.state import one_batch
+from replay.file_slices import FileSlice
 from replay.lake import Lake
 from replay.lifting import Piece
-from replay.log import Log
 
 
-@dataclass(frozen=True)
-class FileSlice:
-    """Some rows of one file of a log."""
-
-    stream: str
-    address: str
-    path: str
-    first: int
-    """The arrival of the file's first row."""
-    skip: int
-    take: int
-    whole: bool
-    """Whether these are all rows of the file."""
-    clock_before: int
-    """The clock before the file's first row."""
-    alone_before: int
-    alone: bool
-
-
-def file_slices(stream: str, log: Log, begin: int, end: int, *, behind_us: int, alone: bool) -> list[FileSlice]:
-    """The pieces of files that hold the arrivals from `begin` to before `end`."""
-    if begin >= end:
-        return []
-    slices = []
-    for file in range(log.file_of(begin), log.file_of(end - 1) + 1):
-        first, rows = int(log.first[file]), int(log.rows[file])
-        skip, stop = max(begin - first, 0), min(end - first, rows)
-        # Later files' least times, and the final watermark of the whole log for files that do not exist yet.
-        alone_before = min(int(log.least_ts_after[file]), log.clock_end - behind_us) if stop == rows else BEGINNING
-        slices.append(
-            FileSlice(
-                stream,
-                log.address,
-                log.paths[file],
-                first,
-                skip,
-                stop - skip,
-                stop - skip == rows,
-                log.clock_before(file),
-                alone_before,
-                alone,
-            )
-        )
-    return slices
-
-
-def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schema) -> Piece:
+def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schema, clock: Clock) -> Piece:
     """The piece, with the columns that the operator lifts."""
     wanted = list(dict.fromkeys(["ts", *operator.columns]))
     made = {"arrival", "stream"}
@@ -94,7 +46,9 @@ def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schem
         return conform(late, schema, part.stream)
 
     tuples = pa.record_batch([column(name) for name in wanted], names=wanted)
-    return Piece(part.stream, first, tuples, clock_before, late_rows, part.alone, part.alone_before)
+    # Later files' least times, and the final watermark of the whole log for files that do not exist yet.
+    alone_before = BEGINNING if part.least_after is None else min(part.least_after, part.clock_end - clock.behind_us)
+    return Piece(part.stream, first, tuples, clock_before, late_rows, part.alone, alone_before)
 
 
 def conform(rows: pa.RecordBatch, schema: pa.Schema, stream: str) -> pa.RecordBatch:

@@ -31,13 +31,18 @@ from replay.interrupts import interrupts_noted
 from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.outputs import create_tables
-from replay.plan import Plan
+from replay.plan import Plan, columns_of, serialised
 from replay.processor import Processor
 from replay.sink import commit_batch
 from replay.span import Span, whole
 
 PLAN, STATUS = "plan.json", "status.json"
 _POLL_SECONDS = 0.1
+_LOCAL_CHECKPOINTS = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+)
+"""In a folder Spark's default manager starts 40 processes a batch (`readlink`, `chmod`), one after the other; this one starts 8."""
 _RAISED = re.compile(r"[A-Za-z_][\w.]*\.?[A-Z]\w*: \S")
 _WRAPPERS = ("py4j.", "pyspark.", "org.", "java.", "Py4J", "Caused by", "Traceback")
 """How lines begin that tell where a failure passed through, not what it was."""
@@ -131,7 +136,10 @@ def plan_run(
     logs = {name: Log.open(lake, stream_address(lake, path)) for name, path in zip(names, streams, strict=True)}
     pinned = {name: (log.address, log.version) for name, log in logs.items()}
     settings = {"buckets": os.cpu_count() or 1, "tasks": os.cpu_count() or 1, **settings}
-    plan = Plan(run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush), **settings)
+    plan = Plan(
+        run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
+        columns=serialised(columns_of(logs)), **settings,
+    )  # fmt: skip
     if plan.operator.one_bucket:
         plan = replace(plan, buckets=1)
     return plan
@@ -216,6 +224,10 @@ def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: 
     create_tables(plan)
     # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.buckets))
+    if plan.lake.local:
+        spark.conf.set(*_LOCAL_CHECKPOINTS)
+    else:
+        spark.conf.unset(_LOCAL_CHECKPOINTS[0])
     released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), "message string", "append", "none")
 
     def commit(messages: DataFrame, batch: int) -> None:

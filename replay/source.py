@@ -1,7 +1,7 @@
-"""The Spark source: logs as streams of envelopes.
+"""The Spark source: logs as streams of envelopes, batch by batch.
 
-The driver's side plans batches from statistics; tasks read files, split off late tuples and lift. Offsets are arrivals, and
-whether the flush was sent. What a batch means to the state is the processor's business.
+Batches are planned from statistics. Offsets are arrivals, and whether the flush was sent. What tasks do is in `task.py`, and
+imported there alone: Spark starts a process that only plans for every query, and waits until it has imported this module.
 """
 
 from __future__ import annotations
@@ -9,25 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from engines.contract import FOREVER
-from engines.state import pack
-from replay.envelope import DDL, PARTIALS, STATE, Envelope, to_batch
-from replay.hashing import split
-from replay.lifting import lift_piece
+from replay.envelope import DDL
+from replay.file_slices import FileSlice, file_slices
 from replay.log import Log
-from replay.placement import labels
 from replay.plan import Plan
-from replay.reading import FileSlice, file_slices, read_piece
-from replay.snapshots import read_snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Offset = dict[str, Any]
 
@@ -83,8 +79,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan, alone = self.plan, len(self.plan.streams) == 1
         tasks: list[InputPartition] = []
         for name, log in plan.logs.items():
-            behind = plan.engine.clock(name).behind_us
-            slices = file_slices(name, log, start["read"][name], end["read"][name], behind_us=behind, alone=alone)
+            slices = file_slices(name, log, start["read"][name], end["read"][name], alone=alone)
             tasks += [Pieces(part) for part in _shares(slices, plan.tasks)]
         if start == self.initialOffset() and plan.span.start is not None:
             tasks.append(Begun(None))
@@ -99,38 +94,14 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The envelopes of a task."""
-        plan = self.plan
-        count = 1 if plan.operator.one_bucket else plan.buckets
-        places = labels(count)
+        from replay.task import begun, ended, lifted
+
         if isinstance(partition, Pieces):
-            for part in partition.files:
-                piece = read_piece(plan.lake, part, plan.operator, plan.schema)
-                envelopes = lift_piece(plan.operator, plan.engine.clock(part.stream), piece, count)
-                yield to_batch([e._replace(bucket=places[e.bucket]) for e in envelopes])
-        elif isinstance(partition, Ended):
-            yield to_batch([
-                Envelope(place, upto, upto, stream, FOREVER, FOREVER, PARTIALS, b"")
-                for stream, upto in zip(partition.streams, partition.upto, strict=True)
-                for place in places
-            ])  # fmt: skip
-        else:
-            yield to_batch(list(self._begin(count)))
+            return lifted(self.plan, partition.files)
+        return ended(self.plan, partition.streams, partition.upto) if isinstance(partition, Ended) else begun(self.plan)
 
     def commit(self, end: Offset) -> None:
         """Nothing to release: the log is not consumed."""
-
-    def _begin(self, count: int) -> Iterator[Envelope]:
-        """The state of an earlier day for every bucket; with it, how far it had come."""
-        start, places = self.plan.span.start, labels(count)
-        if start is None:
-            return
-        for stream, upto in start.read.items():
-            for place in places:
-                yield Envelope(place, -1, upto, stream, start.day_end, start.day_end, STATE, b"")
-        stream = next(iter(start.read))
-        for rows in read_snapshot(self.plan.lake, start.address, start.version, start.day_end, self.plan.engine, self.plan.operator):
-            for bucket, mine in split(rows, count):
-                yield Envelope(places[bucket], -1, 0, stream, start.day_end, start.day_end, STATE, pack(mine))
 
     def _advance(self, read: dict[str, int]) -> dict[str, int]:
         """Read on, the stream whose next file arrived first before the others, until the batch is full."""

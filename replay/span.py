@@ -15,8 +15,21 @@ import numpy as np
 
 from engines.contract import BEGINNING, FOREVER, Engine
 from engines.spec import SpecError
-from replay.bucket import Emission
 from replay.log import Log, day_end, day_of, day_start
+
+
+@dataclass(frozen=True)
+class Emission:
+    """Which rows a run writes, and when."""
+
+    early: bool = True
+    """Write results when they are due and revise them; else once, when final."""
+    since: int = BEGINNING
+    """Rows decided before this belong to other runs."""
+    until: int = FOREVER
+    """Nothing decided at or after this is released, however far the clock has run ahead."""
+    day_ends: tuple[int, ...] = ()
+    """The ends of days whose state is to be left behind."""
 
 
 @dataclass(frozen=True)

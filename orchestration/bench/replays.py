@@ -18,8 +18,9 @@ from orchestration.bench.runner import Bench
 from orchestration.bench.streams import Stream
 from orchestration.bench.timing import Taken
 from replay.backfill import backfill
+from replay.file_slices import file_slices
 from replay.log import Log
-from replay.reading import file_slices, read_piece
+from replay.reading import read_piece
 from replay.runs import Progress, Replayed, execute, new_run_id, plan_run
 from replay.span import whole
 
@@ -107,10 +108,10 @@ class Timed(Taken):
         """What reading the files' columns takes one core, from reading a few of them here."""
         plan = self.replayed.plan
         (name, log), *_ = plan.logs.items()
-        slices = file_slices(name, log, 0, min(self.tuples, log.end), behind_us=0, alone=True)[:_FILES_READ]
+        slices = file_slices(name, log, 0, min(self.tuples, log.end), alone=True)[:_FILES_READ]
         begun = time.process_time()
         for part in slices:
-            read_piece(plan.lake, part, plan.operator, plan.schema)
+            read_piece(plan.lake, part, plan.operator, plan.schema, plan.engine.clock(name))
         return (time.process_time() - begun) / sum(part.take for part in slices) * self.tuples
 
 

@@ -91,7 +91,7 @@ def plan_resumed(lake: Lake, run: str) -> Plans:
     plan = load_plan(lake, run)
     if plan.lake.root != lake.root:
         raise Told(f"run {run}: it was begun in the lake {plan.lake.root}, and {lake.root} was given; allowed is the former.")
-    if plan.columns is not None:
+    if not plan.of_logs:
         raise Told(f"run {run}: it replays a DataFrame, not a log; allowed is to resume it from the program that has the DataFrame.")
     return [lambda: plan]
 

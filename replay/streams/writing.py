@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from replay.file_slices import file_slices
 from replay.files import Written, write_file
 from replay.lake import Lake
 from replay.log import OWN_COLUMNS, Log
 from replay.log_writer import by_day, complete, write_day
-from replay.reading import file_slices
 from replay.streams.numbering import Slice, Stretch
 from replay.streams.parsed import Reject
 from replay.streams.records import LINE
@@ -76,7 +76,7 @@ def first_difference(task: Writing) -> int | None:
     if first >= log.end:
         return first
     held = []
-    for part in file_slices("", log, first, end, behind_us=0, alone=False):
+    for part in file_slices("", log, first, end, alone=False):
         with pq.ParquetFile(task.lake.files(log.address).open_input_file(part.path)) as parquet:
             held.append(parquet.read(columns=rows.column_names, use_threads=False).slice(part.skip, part.take))
     old = pa.concat_tables(held)
