@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+from pydantic import Field, create_model
 
 from assets.checks import results_checks
 from assets.results import launched_asset, results_assets
@@ -33,6 +35,18 @@ def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
         jobs=JOBS,
         schedules=[*schedules(), NIGHTLY],
         sensors=[raw_files_sensor(sorted(streams))],
-        resources={"workplace": place},
+        resources={"workplace": _kept(place)},
         executor=dg.in_process_executor,
     )
+
+
+def _kept(place: Workplace) -> Workplace:
+    """The same workplace, of a class that has its values as defaults.
+
+    Whoever sets one value in the Launchpad gets the class's defaults for all others: without this, another lake.
+    """
+    fields: Any = {
+        name: (field.annotation, Field(default=getattr(place, name), description=field.description))
+        for name, field in Workplace.model_fields.items()
+    }
+    return create_model("Workplace", __base__=Workplace, **fields)()
