@@ -14,6 +14,7 @@ from pydantic import Field, create_model
 
 from assets.checks import results_checks
 from assets.results import launched_asset, results_assets
+from assets.stream_checks import stream_checks
 from assets.streams import stream_assets
 from assets.workplace import Workplace
 from orchestration.jobs import JOBS, NIGHTLY
@@ -31,7 +32,7 @@ def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
     streams = declared([Path(place.declarations)] if Path(place.declarations).is_dir() else [])
     return dg.Definitions(
         assets=[*stream_assets(streams), *results_assets(), launched_asset()],
-        asset_checks=results_checks(),
+        asset_checks=[*stream_checks(streams), *results_checks()],
         jobs=JOBS,
         schedules=[*schedules(), NIGHTLY],
         sensors=[raw_files_sensor(sorted(streams))],

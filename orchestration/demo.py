@@ -36,12 +36,21 @@ class Step:
     results: int | None = None
     seconds: float = 0.0
     checks: list[tuple[str, bool]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """The checks that did not pass and are no more than warnings."""
     report: str | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(passed for _, passed in self.checks)
+        """Whether every check passed that is more than a warning."""
+        return all(passed or name in self.warnings for name, passed in self.checks)
+
+    def judged_by(self, done: dg.ExecuteInProcessResult) -> Step:
+        """The step with the checks of a run."""
+        found = done.get_asset_check_evaluations()
+        self.checks = [(check.check_name, bool(check.passed)) for check in found]
+        self.warnings = [check.check_name for check in found if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]
+        return self
 
 
 class StepError(RuntimeError):
@@ -75,8 +84,7 @@ def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetK
     done = job.execute_in_process(instance=place, asset_selection=[key], raise_on_error=False, **run)
     if not done.success and not done.get_asset_check_evaluations():
         raise _failed(what, done)
-    step = Step(what, seconds=time.monotonic() - begun)
-    step.checks = [(check.check_name, bool(check.passed)) for check in done.get_asset_check_evaluations()]
+    step = Step(what, seconds=time.monotonic() - begun).judged_by(done)
     told = done.get_asset_materialization_events()[-1].materialization.metadata
     step.tuples = int(told["tuples"].value)  # type: ignore[arg-type]
     if "results" in told:
@@ -90,8 +98,7 @@ def checked_again(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.Asset
     job = dg.define_asset_job("quality_of_one", selection=dg.AssetSelection.checks_for_assets(key))
     alone = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("quality_of_one")
     done = alone.execute_in_process(instance=place, raise_on_error=False)
-    step = Step(what, seconds=time.monotonic() - begun)
-    step.checks = [(check.check_name, bool(check.passed)) for check in done.get_asset_check_evaluations()]
+    step = Step(what, seconds=time.monotonic() - begun).judged_by(done)
     if not step.checks:
         raise _failed(what, done)
     return step

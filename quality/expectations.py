@@ -59,6 +59,11 @@ def true(name: str, description: str, column: str, severity: Severity = "critica
     return Expected(name, description, "ExpectColumnValuesToBeInSet", column, {"value_set": [True]}, severity)
 
 
+def at_most(name: str, description: str, column: str, most: float, severity: Severity = "warning") -> Expected:
+    """Expect a column of numbers to be no larger than this in any row; rows without a value do not count."""
+    return Expected(name, description, "ExpectColumnValuesToBeBetween", column, {"max_value": most}, severity)
+
+
 def judge(frame: pl.DataFrame, suite: Sequence[Expected]) -> list[Outcome]:
     """The outcome of each expectation, in their order.
 
@@ -68,13 +73,12 @@ def judge(frame: pl.DataFrame, suite: Sequence[Expected]) -> list[Outcome]:
     """
     there = [expected for expected in suite if expected.column in frame.columns]
     found = _by_great_expectations(frame, there) if there else {}
-    missing = "there is no column {!r}"
-    return [
-        found[expected.name]
-        if expected.name in found
-        else Outcome(expected.name, expected.description, expected.severity, False, 0, 0, error=missing.format(expected.column))
-        for expected in suite
-    ]
+    return [found.get(expected.name) or unjudged(expected, f"there is no column {expected.column!r}") for expected in suite]
+
+
+def unjudged(expected: Expected, reason: str) -> Outcome:
+    """The outcome of an expectation that could not be judged: it has failed."""
+    return Outcome(expected.name, expected.description, expected.severity, False, 0, 0, error=reason)
 
 
 def _by_great_expectations(frame: pl.DataFrame, suite: Sequence[Expected]) -> dict[str, Outcome]:

@@ -33,6 +33,8 @@ class Verified:
     """The rows that differ most."""
     expected: int
     """How many rows the oracle has for these days."""
+    late: pl.DataFrame
+    """The tuples of each day, and the share that is late."""
 
     @property
     def passed(self) -> bool:
@@ -59,15 +61,18 @@ def verify(
     judged = list(float_columns(spec)["results"])
     found = results.drop(_OF_PUBLISHING, strict=False)
     joined = compared(found.select([c for c in wanted.columns if c in found.columns]), wanted, identity(spec)["results"], judged)
-    of_these = expected["late"].join(_clocks(log, first, last), on="arrival", how="semi")
-    framed = frame(joined, judged, adds_up=sorted(of_these["arrival"].to_list()) == sorted(late["arrival"].to_list()))
+    tuples = _tuples(log, first, last)
+    of_these = expected["late"].join(tuples, on="arrival", how="semi")
+    is_late = pl.col("arrival").is_in(late["arrival"].implode())
+    shares = tuples.with_columns(late=is_late).group_by("day").agg(tuples=pl.len(), late_share=pl.col("late").mean()).sort("day")
+    framed = frame(joined, judged, shares, adds_up=sorted(of_these["arrival"].to_list()) == sorted(late["arrival"].to_list()))
     own = invariants(spec["technique"])
     settings = specification(spec)
     common = judge(framed, [one for one in suite(spec["technique"]) if one not in own.SUITE])
-    return Verified([*common, *judge(own.add(found, settings), own.SUITE)], joined, worst(joined, WORST), wanted.height)
+    return Verified([*common, *judge(own.add(found, settings), own.SUITE)], joined, worst(joined, WORST), wanted.height, shares)
 
 
-def _clocks(log: pl.LazyFrame, first: date, last: date) -> pl.DataFrame:
+def _tuples(log: pl.LazyFrame, first: date, last: date) -> pl.DataFrame:
     """The arrivals of some days of the clock."""
     day = pl.col("clock").cast(pl.Datetime("us", "UTC")).dt.date()
-    return log.filter(day.is_between(first, last)).select("arrival").collect()
+    return log.filter(day.is_between(first, last)).select("arrival", day=day).collect()

@@ -163,7 +163,7 @@ def backfill(
 
 @app.command()
 def quality(lake: _Lake = "lake", raw: _Raw = "raw", master: _Master = "local[*]", json: _Json = False, debug: _Debug = False) -> None:
-    """Run every check on what is published and recompute nothing; the exit status is 1 if a critical one fails."""
+    """Run every check on what is ingested and published and recompute nothing; the exit status is 1 if a critical one fails."""
     with sentences(debug=debug):
         from orchestration.cli.platform import run_quality
 

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from assets.results import results_key
-from assets.streams import make_days_known
+from assets.streams import make_days_known, stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
 from orchestration.building import build_defs
@@ -28,6 +28,7 @@ from orchestration.instance import home, instance
 from orchestration.schedules import all_days, days_to_replay, of_range
 from replay.publish import published_days
 from replay.span import neighbours
+from replay.streams.declaration import declared
 
 
 def run_demo(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
@@ -62,18 +63,20 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
 
 
 def run_quality(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
-    """Every check of what is published."""
+    """Every check of what is ingested and of what is published."""
     workplace = _workplace(lake, raw, master)
-    published = [
-        (technique, stream)
+    known = workplace.place
+    there = [stream_key(stream) for stream in declared(workplace.folders()) if known.table(known.address("streams", stream)) is not None]
+    there += [
+        results_key(technique, stream)
         for technique, module in technique_modules().items()
         for stream in module.RESULTS
-        if published_days(workplace.place, f"{technique}__{stream}")
+        if published_days(known, f"{technique}__{stream}")
     ]
-    if not published:
-        raise Told(f"lake: nothing is published in {workplace.place.root}; `reprise demo` or `reprise backfill` publishes results.")
+    if not there:
+        raise Told(f"lake: nothing is ingested or published in {known.root}; `reprise demo` does both.")
     defs, place = build_defs(workplace), instance()
-    return _documents(lambda: [checked_again(defs, place, results_key(*pair), f"checks of {'/'.join(pair)}") for pair in published])
+    return _documents(lambda: [checked_again(defs, place, key, f"checks of {'/'.join(key.path)}") for key in there])
 
 
 def _documents(run: Callable[[], list[Step]]) -> list[dict[str, Any]]:

@@ -140,7 +140,8 @@ def show_steps(steps: Sequence[dict[str, Any]], lake: str) -> None:
         speed = f"{step['tuples'] / step['seconds']:,.0f}" if step["tuples"] and step["seconds"] else ""
         results = "" if step["results"] is None else f"{step['results']:,}"
         checks = f"{sum(step['checks'].values())} of {len(step['checks'])} passed" if step["checks"] else ""
-        failed = ", ".join(name for name, passed in step["checks"].items() if not passed)
+        wrong = [name for name, passed in step["checks"].items() if not passed]
+        failed = ", ".join(f"{name} (warning)" if name in step["warnings"] else name for name in wrong)
         table.add_row(step["what"], f"{step['tuples']:,}", results, f"{step['seconds']:.1f}", speed, checks, failed)
     console = _out()
     console.print(table)
@@ -169,7 +170,7 @@ def show_description(found: dict[str, Any]) -> None:
         limits = "" if "range" not in column else " to ".join("" if end is None else f"{end:g}" for end in column["range"])
         table.add_row(column["name"], column.get("type", "float64"), column.get("unit", ""), limits, column.get("description", ""))
     console.print(table)
-    for setting in ("files", "time", "key", "order", "range", "max_jump"):
+    for setting in ("files", "time", "key", "order", "range", "max_jump", "expect"):
         if setting in content:
             console.print(f"{setting}: {_plainly(content[setting])}", soft_wrap=True, markup=False)
     if not found["files"]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from quality.expectations import Expected, true
+from quality.expectations import Expected, at_most, true
 from quality.joining import BOTH, ENGINE_ONLY, ORACLE_ONLY
 
 COMMON = (
@@ -21,6 +21,9 @@ COMMON = (
     true("exact_values_are_equal", "Integers, times, keys, min, max, first and last are equal to the bit.", "exact"),
     true("sums_agree", "Float sums, and what is made of them, agree to 1e-9 of the sum of absolute values.", "near"),
     true("counts_add_up", "Tuples read = accepted + late, and the late ones are those of the oracle.", "adds_up"),
+    at_most(
+        "late_rows_are_few", "On no day more than 1 % of the tuples are late; if so, delay and lateness are short.", "late_share", 0.01
+    ),
 )
 
 
@@ -34,8 +37,8 @@ def invariants(technique: str) -> Any:
     return import_module(f"quality.suites.{technique}")
 
 
-def frame(joined: pl.DataFrame, judged: list[str], *, adds_up: bool) -> pl.DataFrame:
-    """The joined frame with a truth value for each expectation; null where an expectation says nothing of a row."""
+def frame(joined: pl.DataFrame, judged: list[str], late: pl.DataFrame, *, adds_up: bool) -> pl.DataFrame:
+    """The joined frame with a truth value for each expectation, null where it says nothing of a row, and below it `late_share` by day."""
     both = pl.col("side") == BOTH
     names = [name.removesuffix("__equal") for name in joined.columns if name.endswith("__equal")]
     exact = [pl.col(f"{name}__equal") for name in names if name not in judged]
@@ -49,4 +52,4 @@ def frame(joined: pl.DataFrame, judged: list[str], *, adds_up: bool) -> pl.DataF
         adds_up=pl.lit(None, pl.Boolean),
     )
     # One row more, of the whole: so that counts are judged beside all others, and an empty day is judged, too.
-    return pl.concat([framed, pl.DataFrame({"adds_up": [adds_up]})], how="diagonal")
+    return pl.concat([framed, pl.DataFrame({"adds_up": [adds_up]}), late.select("late_share")], how="diagonal")

@@ -185,6 +185,17 @@ class Files(Model):
         return self.delimiter or ("\t" if self.format == "tsv" else ",")
 
 
+class Expect(Model):
+    """How much of it is usual for this stream: more is a warning of its checks. What is left out is as for every stream."""
+
+    rejected: float | None = Field(default=None, ge=0, le=1, description="Share of a file's records that are rejected; 0.01.")
+    missing: float | None = Field(default=None, ge=0, le=1, description="Share of a column's values that a day lacks; 0.5.")
+    out_of_order: float | None = Field(default=None, ge=0, le=1, description="Share of a day's tuples behind the clock; 0.3.")
+    there_twice: float | None = Field(default=None, ge=0, le=1, description="Share of a day's tuples that are there twice; 0.01.")
+    silence: Duration | None = Field(default=None, description="Time without tuples; 1m, or a thousand usual intervals.")
+    drift: float | None = Field(default=None, ge=0, le=1, description="Distance of a column's distributions on two days; 0.3.")
+
+
 class Declaration(Model):
     """A stream."""
 
@@ -202,6 +213,8 @@ class Declaration(Model):
     max_jump: Duration | None = Field(
         default=None, description="A record so much later than both the one before it and the one after it is rejected."
     )
+
+    expect: Expect = Field(default=Expect(), description="Limits of the warnings of its checks.")
 
     @model_validator(mode="after")
     def _check(self) -> Declaration:
@@ -250,8 +263,10 @@ class Declaration(Model):
         return ("start", "end") if self.time.start else ("ts",)
 
     def fingerprint(self) -> str:
-        """A short hash of everything that the log depends on: not of titles and units."""
-        content = self.model_dump(mode="json", by_alias=True, exclude={"title": True, "columns": {"__all__": {"unit", "description"}}})
+        """A short hash of everything that the log depends on: not of titles, units and what is expected of it."""
+        content = self.model_dump(
+            mode="json", by_alias=True, exclude={"title": True, "expect": True, "columns": {"__all__": {"unit", "description"}}}
+        )
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -1,0 +1,136 @@
+"""Asset checks of streams: one per expectation of the suite of raw streams, on every stream that is declared.
+
+They follow from the declaration, so a stream of your own has them all. A check looks at the log as it is now: at all of it, or, if it is
+large, at its last days. What is expected is said in quality/; here it is brought together with the lake and told in metadata.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import polars as pl
+import pyarrow as pa
+
+from assets.checks import MOST_TUPLES, check_result, check_specs
+from assets.metadata import picture, preview
+from assets.streams import stream_key
+from assets.workplace import Workplace
+
+if TYPE_CHECKING:
+    from quality.inspecting import Inspected
+    from quality.scanning import Promised
+    from quality.suites.streams import Limits
+    from replay.log import Log
+    from replay.streams.declaration import Declaration
+
+
+def stream_checks(streams: Mapping[str, Path]) -> list[dg.AssetChecksDefinition]:
+    """The checks of every stream."""
+    from quality.suites.streams import suite
+    from replay.streams.declaration import load
+
+    return [_checks(stream, [one.expected for one in suite(limits(load(path)))]) for stream, path in streams.items()]
+
+
+def _checks(stream: str, suite: Sequence[Any]) -> dg.AssetChecksDefinition:
+    key = stream_key(stream)
+
+    @dg.multi_asset_check(specs=check_specs(key, suite), name=f"checks_of_{'__'.join(key.path)}", pool="checks", can_subset=True)
+    def checks(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> Iterator[dg.AssetCheckResult]:
+        from assets.drift_picture import picture_of_drift
+        from quality.expectations import unjudged
+
+        chosen = {asked.name for asked in context.selected_asset_check_keys}
+        try:
+            found, looked_at = inspect_stream(workplace, stream)
+        except Exception as problem:
+            # What cannot be judged is red, whatever the reason; the log of the run has all of it.
+            context.log.exception(f"streams/{stream} could not be inspected")
+            yield from (check_result(key, unjudged(expected, str(problem)), {}) for expected in suite if expected.name in chosen)
+            return
+        for outcome in found.outcomes:
+            if outcome.name not in chosen:
+                continue
+            metadata = dict(looked_at)
+            if outcome.name in found.worst:
+                metadata["worst"] = preview(found.worst[outcome.name].to_dicts())
+            if outcome.name == "distributions_stand":
+                metadata["drift"] = picture(picture_of_drift(found.tables["values"]))
+            yield check_result(key, outcome, metadata)
+
+    return checks
+
+
+def inspect_stream(workplace: Workplace, stream: str) -> tuple["Inspected", dict[str, Any]]:
+    """Inspect a stream's log as it is now; and what was looked at."""
+    from quality.inspecting import inspect
+    from quality.scanning import choose
+    from replay.log import Log
+
+    lake, declaration = workplace.place, workplace.declaration(stream)
+    log = Log.open(lake, lake.address("streams", stream))
+    if not log.end:
+        raise ValueError(f"streams/{stream}: its log has no tuples.")
+    files, sample = choose(_files(log), MOST_TUPLES)
+    found = inspect(files, log.schema, _raw_files(workplace, stream, log.end), promised(declaration), limits(declaration), lake.options())
+    return found, {"tuples": int(files.filter("read")["rows"].sum()), "sample": sample, "delta_version": log.version}
+
+
+def promised(declaration: "Declaration") -> "Promised":
+    """What a declaration says of the columns of its log; a single key column is called `key` there."""
+    from quality.scanning import Promised
+    from replay.streams.records import ARRIVED, LINE, schema
+
+    renamed = {declaration.key[0]: "key"} if len(declaration.key) == 1 else {}
+    columns = {renamed.get(name, name): column for name, column in declaration.by_name.items()}
+    ordered = () if declaration.order in ("file", "time") else (declaration.order,)
+    needed = {*declaration.times, *declaration.key, *ordered, *(name for name, column in declaration.by_name.items() if column.required)}
+    stored = [column for column in schema(declaration) if column.name not in (LINE, ARRIVED)]
+    return Promised(
+        columns=pa.schema(stored),
+        ranges={name: column.range for name, column in columns.items() if column.range is not None},
+        times=declaration.range,
+        needed=frozenset(renamed.get(name, name) for name in needed),
+        optional=frozenset(name for name, column in columns.items() if column.optional),
+        units={name: column.unit for name, column in columns.items() if column.unit},
+    )
+
+
+def limits(declaration: "Declaration") -> "Limits":
+    """The limits of warnings: those that are declared, and else the usual ones."""
+    from quality.suites.streams import Limits
+
+    given = {"silence_us" if name == "silence" else name: value for name, value in declaration.expect if value is not None}
+    return Limits(**given)
+
+
+def _files(log: "Log") -> pl.DataFrame:
+    """The log's files as their statistics tell them."""
+    days = [path.partition("day=")[2].partition("/")[0] for path in log.paths]
+    content = {
+        "path": [f"{log.address}/{path}" for path in log.paths],
+        "day": days,
+        "first": log.first,
+        "rows": log.rows,
+        "clock_before": [None, *log.clock[:-1].tolist()],
+    }
+    return pl.DataFrame(content, schema_overrides={"clock_before": pl.Int64}).with_columns(pl.col("day").str.to_date())
+
+
+def _raw_files(workplace: Workplace, stream: str, tuples: int) -> pl.DataFrame:
+    """What became of the records of each raw file."""
+    from dataclasses import asdict
+
+    from quality.measuring import raw_files
+    from replay.streams.manifest import read_manifest
+    from replay.streams.rejects import rejects_address
+
+    lake = workplace.place
+    manifest = read_manifest(lake, stream)
+    if manifest is None:
+        raise ValueError(f"streams/{stream}: its log was not made from raw files, so nothing is known of them.")
+    rejects = pl.scan_delta(rejects_address(lake, stream), storage_options=lake.options()).group_by("file").agg(rejects=pl.len()).collect()
+    entries = pl.DataFrame([asdict(entry) for entry in manifest.files]).rename({"name": "file"})
+    counted = entries.join(rejects.cast({"rejects": pl.Int64}), on="file", how="left").with_columns(pl.col("rejects").fill_null(0))
+    return raw_files(counted.select("file", "records", "rows", "rejected", "rejects"), tuples)
