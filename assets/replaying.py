@@ -23,7 +23,7 @@ from assets.workplace import Workplace
 
 if TYPE_CHECKING:
     from replay.plan import Plan
-    from replay.runs import Progress
+    from replay.progress import Progress
 
 SHOWN = 20_000
 """Of how many results a picture is drawn at most."""
@@ -103,8 +103,7 @@ def _replay_range(
     begun = time.monotonic()
     replayed = execute(workplace.spark, plan, on_progress=lambda now: context.log.info(_told(now)))
     publish_run(plan)
-    metrics = replayed.metrics()
-    state = max(metrics["state_bytes"].to_pylist(), default=0) if "state_bytes" in metrics.column_names else 0
+    state = max(replayed.metrics()["state_bytes"].to_pylist(), default=0)
     return Replayed(plan, replayed.progress, time.monotonic() - begun, state, _rejected(workplace, stream))
 
 
@@ -112,8 +111,9 @@ def _begun(context: dg.AssetExecutionContext, wanted: str, publish: str, workpla
     """The plan of the latest run of the same that has published nothing, as it was begun."""
     from pyarrow.fs import FileSelector
 
+    from replay.plan import PLAN
     from replay.publish import published_days
-    from replay.runs import PLAN, STATUS, load_plan
+    from replay.runs import STATUS, load_plan
     from replay.runs import Replayed as Run
 
     lake = workplace.place

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 import pyarrow.fs as pafs
 import yaml
 
@@ -109,20 +108,12 @@ def write_report(
 
 def _pictures(workplace: Workplace, told: Mapping[str, Any], verified: Mapping[str, Any]) -> dict[str, bytes]:
     from assets.pictures import picture_of_batches
+    from replay.metrics import metrics_of
 
     found = {"What was found": told["picture"]} if "picture" in told else {}
     found["Engine and oracle"] = verified["picture"]
-    metrics = _metrics(workplace, str(told.get("runs", "")).split(", "))
+    metrics = metrics_of(workplace.place, *str(told.get("runs", "")).split(", "))
     return found | ({"Micro-batches": picture_of_batches(metrics)} if metrics.num_rows else {})
-
-
-def _metrics(workplace: Workplace, runs: list[str]) -> pa.Table:
-    """A row per micro-batch of these runs, in their order."""
-    table = workplace.place.table(workplace.place.metrics)
-    if table is None:
-        return pa.table({})
-    rows = table.to_pyarrow_table(filters=[("run", "in", runs)])
-    return rows.sort_by([("run", "ascending"), ("batch", "ascending")])
 
 
 def _days(workplace: Workplace, publish: str, verified: Mapping[str, Any]) -> list[dict[str, Any]]:

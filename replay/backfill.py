@@ -20,8 +20,9 @@ from replay.claims import claimed
 from replay.lake import Lake
 from replay.log import Log
 from replay.plan import Plan
+from replay.progress import Progress
 from replay.publish import Publication, publish, published_days, results_address, results_name
-from replay.runs import Progress, execute, plan_run
+from replay.runs import execute, plan_run
 from replay.span import Start, all_days, neighbours, of_days
 
 

@@ -1,4 +1,4 @@
-"""Metrics: one row per micro-batch, added up over its buckets.
+"""Metrics: one row per micro-batch, added up over its buckets, and how those of a run are read back.
 
 The columns are the same for every technique; an engine's own counters travel beside them as JSON.
 """
@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from engines.contract import BEGINNING, FOREVER, TIMESTAMP
+from replay.lake import Lake
 
 _SUMS = ("tuples", "late", "partials", "results", "state_rows", "state_bytes", "lift_seconds", "combine_seconds", "lower_seconds")
 SCHEMA = pa.schema([
@@ -46,6 +49,22 @@ def metrics_table(steps: Iterable[Mapping[str, Any]]) -> pa.Table:
     for row in rows.values():
         row["counters"] = json.dumps(row["counters"], sort_keys=True)
     return pa.Table.from_pylist([rows[batch] for batch in sorted(rows)], schema=SCHEMA)
+
+
+def metrics_of(lake: Lake, *runs: str) -> pa.Table:
+    """A row per batch of these runs, in order of run and batch.
+
+    Their files are picked by Delta's actions: a scan of the table would look at every batch of every run that there ever was.
+    """
+    table = lake.table(lake.metrics)
+    actions = pa.table(table.get_add_actions(flatten=True)) if table is not None else pa.table({"path": [], "partition.run": []})
+    mine = actions.filter(pc.is_in(actions["partition.run"].cast(pa.string()), pa.array(runs, pa.string())))
+    files, rows = lake.files(lake.metrics), [pa.schema([*SCHEMA, ("run", pa.string())]).empty_table()]
+    for path, run in zip(mine["path"].to_pylist(), mine["partition.run"].to_pylist(), strict=True):
+        with pq.ParquetFile(files.open_input_file(path)) as parquet:
+            batches = parquet.read()
+        rows.append(batches.append_column("run", pa.array([str(run)] * batches.num_rows, pa.string())))
+    return pa.concat_tables(rows).sort_by([("run", "ascending"), ("batch", "ascending")])
 
 
 def _instant(event_time: int) -> int | None:

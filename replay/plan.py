@@ -22,6 +22,8 @@ from replay.log import Log
 from replay.span import Span
 
 DEFAULT_BATCH_TUPLES = 25_000_000
+PLAN = "plan.json"
+"""Its name in the run's folder."""
 
 
 @dataclass(frozen=True)

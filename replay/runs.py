@@ -10,7 +10,6 @@ import json
 import os
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,13 +29,15 @@ from replay.finals import final_rows
 from replay.interrupts import interrupts_noted
 from replay.lake import Lake, LakeError
 from replay.log import Log
+from replay.metrics import metrics_of
 from replay.outputs import create_tables
-from replay.plan import Plan, columns_of, serialised
+from replay.plan import PLAN, Plan, columns_of, serialised
 from replay.processor import Processor
+from replay.progress import Progress, Watch
 from replay.sink import commit_batch
 from replay.span import Span, whole
 
-PLAN, STATUS = "plan.json", "status.json"
+STATUS = "status.json"
 _POLL_SECONDS = 0.1
 _LOCAL_CHECKPOINTS = (
     "spark.sql.streaming.checkpointFileManagerClass",
@@ -44,38 +45,12 @@ _LOCAL_CHECKPOINTS = (
 )
 """In a folder Spark's default manager starts 40 processes a batch (`readlink`, `chmod`), one after the other; this one starts 8."""
 _RAISED = re.compile(r"[A-Za-z_][\w.]*\.?[A-Z]\w*: \S")
-_WRAPPERS = ("py4j.", "pyspark.", "org.", "java.", "Py4J", "Caused by", "Traceback")
+_WRAPPERS = ("py4j.", "pyspark.", "org.", "java.", "Py4J", "Caused by", "Traceback", "SQLSTATE")
 """How lines begin that tell where a failure passed through, not what it was."""
 
 
 class RunError(RuntimeError):
     """A run that could not be carried out, told in one sentence."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come."""
-
-    batch: int
-    tuples: int
-    total: int
-    late: int
-    results: int
-    watermark: datetime | None
-    seconds: float
-    """Since this process took the run up."""
-    before: int = 0
-    """Tuples that were done by then."""
-
-    @property
-    def tuples_per_second(self) -> float:
-        """Tuples read per second."""
-        return (self.tuples - self.before) / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """At this speed."""
-        return (self.total - self.tuples) / self.tuples_per_second if self.tuples_per_second else None
 
 
 @dataclass(frozen=True)
@@ -98,9 +73,7 @@ class Replayed:
 
     def metrics(self) -> pa.Table:
         """A row per batch."""
-        table = self.plan.lake.table(self.plan.lake.metrics)
-        rows: pa.Table = table.to_pyarrow_table(filters=[("run", "=", self.plan.run)]) if table else pa.table({})
-        return rows.sort_by("batch")
+        return metrics_of(self.plan.lake, self.plan.run)
 
 
 def new_run_id() -> str:
@@ -155,29 +128,28 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
 
     An interrupt (ctrl-C, Dagster's Terminate) stops the run cleanly and is raised again; the next call with the same plan resumes it.
     """
-    watch = _Watch(plan)
+    watch = Watch(plan)
     with claimed(plan.lake, plan.folder), interrupts_noted() as interrupted:
-        query = _start(spark, plan)
+        query = _start(spark, plan, watch)
         _status(plan, "running")
         _follow(query, plan, watch, on_progress, interrupted)
         _status(plan, "succeeded")
-        progress = watch.finish()
+        progress = watch.progress()
         if on_progress:
             on_progress(progress)
     return Replayed(plan, progress)
 
 
 def _follow(
-    query: StreamingQuery, plan: Plan, watch: _Watch, on_progress: Callable[[Progress], None] | None, interrupted: threading.Event
+    query: StreamingQuery, plan: Plan, watch: Watch, on_progress: Callable[[Progress], None] | None, interrupted: threading.Event
 ) -> None:
     """Wait for the end of a run, and note how it came to it."""
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
             if interrupted.is_set():
                 raise KeyboardInterrupt
-            progress = watch.look(query)
-            if on_progress and progress:
-                on_progress(progress)
+            if on_progress and watch.news():
+                on_progress(watch.progress())
             if plan.speed is not None and watch.ended(query):
                 query.stop()
     except StreamingQueryException as problem:
@@ -213,13 +185,29 @@ def _status(plan: Plan, status: str, **details: Any) -> None:
     plan.lake.write_json(plan.folder, STATUS, {"status": status, "at": datetime.now(UTC).isoformat(), **details})
 
 
-def _start(spark: SparkSession, plan: Plan) -> StreamingQuery:
+def _start(spark: SparkSession, plan: Plan, watch: Watch) -> StreamingQuery:
     envelopes = spark.readStream.format("reprise_log").option("plan", plan.to_json()).load()
-    return start_query(spark, plan, envelopes, {"availableNow": True} if plan.speed is None else {"processingTime": "1 second"})
+    trigger = {"availableNow": True} if plan.speed is None else {"processingTime": "1 second"}
+    return start_query(spark, plan, envelopes, trigger, on_commit=watch.add)
 
 
-def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
-    """Envelopes through the buckets into the run's outputs; the run's folder must belong to this plan."""
+def start_query(
+    spark: SparkSession,
+    plan: Plan,
+    envelopes: DataFrame,
+    trigger: Mapping[str, Any],
+    *,
+    on_commit: Callable[[pa.Table], None] | None = None,
+) -> StreamingQuery:
+    """Envelopes through the buckets into the run's outputs; the run's folder must belong to this plan.
+
+    Args:
+        spark: the session to run in.
+        plan: what is done.
+        envelopes: from whatever source.
+        trigger: when a batch begins.
+        on_commit: called with the metrics of each batch that is committed.
+    """
     _keep_plan(plan)
     create_tables(plan)
     # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
@@ -231,7 +219,9 @@ def start_query(spark: SparkSession, plan: Plan, envelopes: DataFrame, trigger: 
     released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), "message string", "append", "none")
 
     def commit(messages: DataFrame, batch: int) -> None:
-        commit_batch(plan.lake, plan.run, batch, [row["message"] for row in messages.collect()])
+        metrics = commit_batch(plan.lake, plan.run, batch, [row["message"] for row in messages.collect()])
+        if on_commit:
+            on_commit(metrics)
 
     writer = released.writeStream.foreachBatch(commit).option("checkpointLocation", f"{plan.folder}/checkpoint")
     return writer.trigger(**trigger).queryName(plan.run).start()
@@ -241,7 +231,9 @@ def _cause(problem: Exception) -> str:
     """The line of a failure that says what was wrong, without the traces of three languages around it."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     told = [line for line in lines if _RAISED.match(line) and not line.startswith(_WRAPPERS)]
-    return (told[0] if told else lines[0])[:500]
+    # Where no Python of ours raised anything, the innermost cause of the JVM's is what was wrong.
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ") and "py4j." not in line]
+    return (told[0] if told else causes[-1] if causes else lines[0])[:500]
 
 
 def remove_old(lake: Lake, older_than: timedelta) -> list[str]:
@@ -255,52 +247,3 @@ def remove_old(lake: Lake, older_than: timedelta) -> list[str]:
             files.delete_dir(f"runs/{folder.base_name}")
             gone.append(folder.base_name)
     return gone
-
-
-class _Watch:
-    """Adds up the metrics that batches leave, each read once."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._total = sum(plan.span.end[name] - plan.span.begin[name] for name in plan.streams)
-        self._reached = Progress(-1, 0, self._total, 0, 0, None, 0.0, 0)
-        self._seen = -1
-        self._read()
-        self._before, self._begun = self._reached.tuples, time.monotonic()
-
-    def look(self, query: StreamingQuery) -> Progress | None:
-        """The progress, if a batch has ended since the last look."""
-        latest = query.lastProgress
-        if not latest or latest["batchId"] <= self._seen:
-            return None
-        self._seen = latest["batchId"]
-        return self.finish()
-
-    def finish(self) -> Progress:
-        """The progress as the metrics tell it."""
-        self._read()
-        return replace(self._reached, seconds=time.monotonic() - self._begun, before=self._before)
-
-    def ended(self, query: StreamingQuery) -> bool:
-        """Whether a paced run has read everything and sent its flush."""
-        latest = query.lastProgress
-        offset = latest["sources"][0]["endOffset"] if latest else None
-        if not offset:
-            return False
-        offset = json.loads(offset) if isinstance(offset, str) else offset
-        read_all = all(offset["read"][name] >= end for name, end in self._plan.span.end.items())
-        return bool(read_all and (offset["flushed"] or not self._plan.span.flush))
-
-    def _read(self) -> None:
-        table = self._plan.lake.table(self._plan.lake.metrics)
-        if table is None:
-            return
-        known = self._reached
-        new = [("run", "=", self._plan.run), ("batch", ">", known.batch)]
-        rows = table.to_pyarrow_table(filters=new, columns=["batch", "tuples", "late", "results", "watermark"])
-        for row in rows.sort_by("batch").to_pylist():
-            known = replace(
-                known, batch=row["batch"], tuples=known.tuples + row["tuples"], late=known.late + row["late"],
-                results=known.results + row["results"], watermark=row["watermark"] or known.watermark,
-            )  # fmt: skip
-        self._reached = known

@@ -29,8 +29,8 @@ def write_step(lake: Lake, run: str, step: Step) -> str:
     return json.dumps({"written": {name: file.to_json() for name, file in written.items()}, "metrics": step.metrics})
 
 
-def commit_batch(lake: Lake, run: str, batch: int, messages: Iterable[str]) -> None:
-    """Add a batch's files to their tables, each once."""
+def commit_batch(lake: Lake, run: str, batch: int, messages: Iterable[str]) -> pa.Table:
+    """Add a batch's files to their tables, each once; its row of metrics."""
     adds: dict[str, list[AddAction]] = defaultdict(list)
     numbers = []
     for message in map(json.loads, messages):
@@ -39,8 +39,10 @@ def commit_batch(lake: Lake, run: str, batch: int, messages: Iterable[str]) -> N
             adds[output].append(Written(**file).action())
     for output in sorted(adds, key=lambda name: (name == "results", name)):
         _commit_once(lake, lake.output(run, output), adds[output], run, batch)
-    metrics = write_file(lake, lake.metrics, metrics_table(numbers), partition={"run": run}).action()
-    _commit_once(lake, lake.metrics, [metrics], run, batch, partition_by=["run"])
+    metrics = metrics_table(numbers)
+    written = write_file(lake, lake.metrics, metrics, partition={"run": run}).action()
+    _commit_once(lake, lake.metrics, [written], run, batch, partition_by=["run"])
+    return metrics
 
 
 def _commit_once(

@@ -20,8 +20,9 @@ from orchestration.bench.timing import Taken
 from replay.backfill import backfill
 from replay.file_slices import file_slices
 from replay.log import Log
+from replay.progress import Progress
 from replay.reading import read_piece
-from replay.runs import Progress, Replayed, execute, new_run_id, plan_run
+from replay.runs import Replayed, execute, new_run_id, plan_run
 from replay.span import whole
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from orchestration.cli.spark import quiet_session
 from replay.backfill import pending, plan_days
 from replay.claims import claimed
 from replay.lake import Lake
-from replay.plan import Plan
+from replay.plan import PLAN, Plan
 from replay.publish import Publication, publish, results_address, results_name
-from replay.runs import PLAN, Replayed, execute, load_plan, plan_run
+from replay.runs import Replayed, execute, load_plan, plan_run
 from replay.span import all_days, of_days
 
 Plans = Sequence[Callable[[], Plan]]

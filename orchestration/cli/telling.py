@@ -44,7 +44,8 @@ def explained(spec: Mapping[str, Any], streams: Sequence[str], lake: str) -> str
 
 def known_runs(lake: Lake) -> list[list[str]]:
     """A row per run, the oldest first: its name, status, technique, streams, tuples so far, and since when its status holds."""
-    from replay.runs import PLAN, STATUS  # brings Spark's libraries
+    from replay.plan import PLAN
+    from replay.runs import STATUS  # brings Spark's libraries
 
     table = lake.table(lake.metrics)
     tuples = Counter[str]()

@@ -23,7 +23,8 @@ from replay.lake import Lake
 from replay.outputs import create_tables
 from replay.placement import labels
 from replay.plan import Plan
-from replay.runs import Progress, Replayed
+from replay.progress import Progress
+from replay.runs import Replayed
 from replay.sink import commit_batch, write_step
 from replay.source import LogReader
 from tests.comparing import assert_same_rows, rows_of

@@ -18,7 +18,7 @@ import pytest
 from replay import log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake
-from replay.runs import PLAN
+from replay.plan import PLAN
 from tests.replay.harness import SPECS, assert_published, stream, with_clock
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

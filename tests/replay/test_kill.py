@@ -18,8 +18,8 @@ from engines import build
 from replay import log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake
-from replay.plan import Plan
-from replay.runs import PLAN, STATUS, Replayed, RunError, execute, plan_run
+from replay.plan import PLAN, Plan
+from replay.runs import STATUS, Replayed, RunError, execute, plan_run
 from tests.comparing import assert_same_rows, rows_of
 from tests.replay.harness import SPECS, assert_published, in_process, published, stream, with_clock
 

@@ -21,7 +21,8 @@ from replay import log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake
 from replay.log import Log
-from replay.runs import PLAN, plan_run
+from replay.plan import PLAN
+from replay.runs import plan_run
 from replay.source import LogReader, Pieces
 from tests.replay.harness import SPECS, START, stream, with_clock
 

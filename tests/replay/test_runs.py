@@ -11,8 +11,10 @@ import pytest
 from engines.spec import SpecError
 from replay import log_writer
 from replay.lake import Lake, LakeError
+from replay.metrics import metrics_of
 from replay.plan import Plan
-from replay.runs import Progress, _status, load_plan, plan_run, remove_old
+from replay.progress import Progress
+from replay.runs import _cause, _status, load_plan, plan_run, remove_old
 from tests.replay.harness import SPECS, in_process, stream
 
 
@@ -64,3 +66,24 @@ def test_streams_have_to_be_named_once(lake: Lake) -> None:
 def test_a_run_that_is_not_there_is_named(lake: Lake) -> None:
     with pytest.raises(LakeError, match="run nobody: there is none in"):
         load_plan(lake, "nobody")
+
+
+def test_what_went_wrong_is_told_by_whoever_raised_it_not_by_those_it_passed_through() -> None:
+    passed = "py4j.Py4JException: An exception was raised by the Python Proxy.\n  at org.apache\nSQLSTATE: 39000 SQLSTATE: XXKST"
+    raised = f"pyspark.errors.Captured: it failed\n{passed}\nreplay.lake.LakeError: log a: there is none.\nCaused by: java.Other: b"
+    assert _cause(Exception(raised)) == "replay.lake.LakeError: log a: there is none."
+    inside = f"org.apache.Stream: it failed\nCaused by: org.apache.Outer: x\nCaused by: java.io.IOException: No space left\n{passed}"
+    assert _cause(Exception(inside)) == "java.io.IOException: No space left"
+    assert _cause(Exception("something else\nand more")) == "something else"
+
+
+def test_metrics_of_a_run_are_its_own_and_in_order(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1), file_rows=50)
+    for run in ("a", "b"):
+        in_process(None, plan_run(lake, SPECS["frames"], ["s"], run=run, batch_tuples=50))
+    found = metrics_of(lake, "a")
+    assert set(found["run"].to_pylist()) == {"a"}
+    assert found["batch"].to_pylist() == list(range(found.num_rows))
+    assert sum(found["tuples"].to_pylist()) == stream(1).num_rows
+    assert metrics_of(lake, "a", "b").num_rows == 2 * found.num_rows
+    assert metrics_of(lake, "c").num_rows == 0
