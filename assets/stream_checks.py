@@ -85,7 +85,8 @@ def promised(declaration: "Declaration") -> "Promised":
     renamed = {declaration.key[0]: "key"} if len(declaration.key) == 1 else {}
     columns = {renamed.get(name, name): column for name, column in declaration.by_name.items()}
     ordered = () if declaration.order in ("file", "time") else (declaration.order,)
-    needed = {*declaration.times, *declaration.key, *ordered, *(name for name, column in declaration.by_name.items() if column.required)}
+    keys = ("key", *declaration.key) if declaration.key else ()
+    needed = {*declaration.times, *keys, *ordered, *(name for name, column in declaration.by_name.items() if column.required)}
     stored = [column for column in schema(declaration) if column.name not in (LINE, ARRIVED)]
     return Promised(
         columns=pa.schema(stored),

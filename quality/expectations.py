@@ -51,6 +51,8 @@ class Outcome:
         """In a line."""
         if self.error:
             return f"it could not be judged: {self.error}"
+        if not self.rows:
+            return "there was nothing to compare"
         return f"{self.rows:,} row{'' if self.rows == 1 else 's'} compared, {self.wrong:,} wrong"
 
 

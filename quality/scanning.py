@@ -38,10 +38,10 @@ class Promised:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What the files hold that were looked at; every row has the `path` and the `day` of its file."""
+    """What the files hold that were looked at; every row has the `day` of its file."""
 
     order: pl.DataFrame
-    """A row per file: how many arrivals, clocks, days and times are wrong, its disorder and its silences."""
+    """A row per file (`path`): how many arrivals, clocks, days and times are wrong, its disorder and its silences."""
     content: pl.DataFrame
     """A row per file and column: how many values are missing, and how many cannot be."""
     sample: pl.DataFrame
@@ -91,10 +91,9 @@ def scan(files: pl.DataFrame, found: pa.Schema, promised: Promised, options: Map
         ]
         order, content, sample, hashes = pl.collect_all(queries, engine="streaming")
         arrived = order["arrived_last"].item()
-        place = {"path": pl.lit(file["path"]), "day": pl.lit(file["day"], pl.Date)}
-        parts.append([part.with_columns(**place) for part in (order, _by_column(content), sample, hashes)])
-    order, content, sample, hashes = (pl.concat(part) for part in zip(*parts, strict=True))
-    return Scanned(order, content, sample, hashes.drop("path"))
+        order = order.with_columns(path=pl.lit(file["path"]))
+        parts.append([part.with_columns(day=pl.lit(file["day"], pl.Date)) for part in (order, _by_column(content), sample, hashes)])
+    return Scanned(*(pl.concat(part) for part in zip(*parts, strict=True)))
 
 
 def numbers(found: pa.Schema) -> list[str]:
@@ -147,7 +146,8 @@ def _content(log: pl.LazyFrame, found: pa.Schema, promised: Promised) -> pl.Lazy
 
 
 def _by_column(content: pl.DataFrame) -> pl.DataFrame:
-    return content.unpivot(variable_name="column", value_name="told").unnest("told")
+    rows = [{"column": name, **told} for name, told in content.row(0, named=True).items()]
+    return pl.DataFrame(rows, schema={"column": pl.String, "tuples_read": pl.Int64, "nulls": pl.Int64, "out_of_range": pl.Int64})
 
 
 def _sample(log: pl.LazyFrame, found: pa.Schema, one_in: int) -> pl.LazyFrame:

@@ -14,7 +14,10 @@ from assets.stream_checks import inspect_stream, limits, promised
 from assets.workplace import Workplace
 from orchestration.building import build_defs
 from quality.suites.streams import Limits, suite
+from replay.lake import Lake
 from replay.streams.declaration import Declaration, Expect, declaration
+from replay.streams.ingest import ingest
+from replay.streams.tasks import InProcess
 
 DECLARED = """
 title: Calls of a study
@@ -119,6 +122,11 @@ def test_critical_checks_block_and_warnings_do_not(workplace: Workplace) -> None
     assert "more than 0.3 of the records" in str(described["few_records_are_rejected"])  # as it is declared
 
 
+@pytest.mark.parametrize("job", ["ingest", "quality"])
+def test_checks_of_streams_are_part_of_the_jobs(job: str, workplace: Workplace) -> None:
+    assert "checks_of_streams__calls" in {node.name for node in build_defs(workplace).resolve_job_def(job).nodes}
+
+
 def test_what_a_declaration_promises_is_told_by_the_names_of_the_log(workplace: Workplace) -> None:
     found = promised(workplace.declaration("calls"))
     assert found.columns.names == ["ts", "key", "cost", "note", "zone"]
@@ -126,6 +134,26 @@ def test_what_a_declaration_promises_is_told_by_the_names_of_the_log(workplace: 
     assert found.needed == {"ts", "key", "note"}
     assert found.optional == {"zone"}
     assert found.units == {"cost": "EUR"}
+
+
+def test_any_stream_that_can_be_declared_can_be_inspected(workplace: Workplace) -> None:
+    """Events with a duration, two columns as key, in the order of a third, and columns with names that inspection itself uses."""
+    names = ("path", "hash", "column", "told", "pair", "value", "second", "weight", "tuples", "missing")
+    columns = "".join(f"  - {{name: {name}, type: int32}}\n" for name in names)
+    text = "files: {pattern: '*.csv', header: true}\ncolumns:\n  - {name: begin, type: time}\n  - {name: lasts, type: int32}\n" + columns
+    Path(workplace.declarations, "odd.stream.yaml").write_text(
+        text + "time: {start: begin, duration: lasts, format: number}\nkey: [path, pair]\norder: value\n"
+    )
+    folder = Path(workplace.raw, "odd")
+    folder.mkdir()
+    lines = [",".join([str(n * 60), "30", *(str(n) for _ in names)]) for n in range(4000)]
+    (folder / "a.csv").write_text("\n".join([",".join(("begin", "lasts", *names)), *lines]) + "\n")
+    ingest(workplace.place, workplace.declaration("odd"), Lake(str(folder)), InProcess())
+    found, about = inspect_stream(workplace, "odd")
+    assert [outcome.name for outcome in found.outcomes if not outcome.passed] == []
+    assert about["tuples"] == 4000
+    needed = found.tables["values"].filter(pl.col("lacking").is_not_null())["column"].unique().to_list()
+    assert set(needed) == {"arrival", "arrived", "clock", "start", "end", "key", "path", "pair", "value"}
 
 
 def test_limits_are_those_of_the_declaration_and_change_no_log(workplace: Workplace) -> None:
