@@ -19,7 +19,8 @@ check: setup ## style, types, and who may import whom
 	$(PYTHON) -m mypy
 	$(PYTHON) -m pytest -q tests/test_imports.py tests/test_repository.py
 
-test: setup ## all tests, and the examples in docstrings
+test: setup ## all tests, and the examples in docstrings; they need a browser, which is installed if there is none
+	@scripts/setup.sh browser
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 demo: setup ## everything in small: streams, replays, backfills, checks, reports

@@ -49,7 +49,7 @@ def _results_asset(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.A
         group_name=technique,
         description=f"{engine.explain()}\n\nPublished by day in `results/{publish}`.",
         owners=OWNERS,
-        kinds={"spark", "delta"},
+        kinds={"spark", "deltalake"},
         code_version=engine.spec.fingerprint(),
         partitions_def=days_of(stream),
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -97,7 +97,7 @@ def launched_asset() -> dg.AssetsDefinition:
         group_name="experiments",
         description="A replay from the Launchpad: any technique on any stream, with any of its settings.",
         owners=OWNERS,
-        kinds={"spark", "delta"},
+        kinds={"spark", "deltalake"},
         pool="launched",
     )(launched)
 

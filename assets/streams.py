@@ -62,7 +62,7 @@ def _stream_asset(stream: str, path: Path) -> dg.AssetsDefinition:
         group_name=GROUP,
         description=f"{declaration.title or stream}. Declared in {path.name}; ingested from its raw files, or from its twin.",
         owners=OWNERS,
-        kinds={"delta", declaration.files[0].format if declaration.files[0].format != "delta" else "deltalake"},
+        kinds={"deltalake", declaration.files[0].format},
         code_version=declaration.fingerprint(),
         tags={"order": declaration.order},
         pool=f"streams__{stream}",

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Sets up what Reprise needs on Debian or Ubuntu with Python 3.11: the pinned packages in .venv, Java, Delta's jars.
+# With the argument `browser` also Chromium, which the test of the UI drives and nothing else needs.
 # Each step does only what is missing. A stamp remembers what was set up for which files, so that the next time is
 # quick and needs no network. Nothing here may name a registry or a path of this machine: pip, apt and Ivy know theirs.
 set -euo pipefail
@@ -113,14 +114,37 @@ fetch_jars() {
     fail "Spark could not start with Delta's jars, as told above; is there a network?"
 }
 
-is_set_up && exit
-make_environment
-install_java
-install_packages
-jars=$(fetch_jars)
-{
-  key
-  realpath "$(find_java)"
-  echo "$jars"
-} >"$stamp"
-say "done"
+# A browser that runs. Chromium as a snap sees no folder that a test makes for it, so that one does not count.
+find_browser() {
+  local name path
+  for name in google-chrome chromium; do
+    path=$(command -v "$name") && [[ $(realpath "$path") != */snap ]] && "$path" --version >/dev/null 2>&1 && return
+  done
+  return 1
+}
+
+install_browser() {
+  local system
+  find_browser && return
+  system=$(. /etc/os-release 2>/dev/null && echo "${ID:-}") || true
+  [[ $system != ubuntu ]] ||
+    fail "a browser is missing, which the test of the UI drives, and Ubuntu has Chromium only as a snap, which cannot be used for it:" \
+      "please install Google Chrome (google-chrome) and run this again."
+  apt_install "Chromium" chromium
+  find_browser || fail "chromium was installed, but 'chromium --version' fails: please see why and run this again."
+}
+
+if ! is_set_up; then
+  make_environment
+  install_java
+  install_packages
+  jars=$(fetch_jars)
+  {
+    key
+    realpath "$(find_java)"
+    echo "$jars"
+  } >"$stamp"
+  say "done"
+fi
+# No stamp: whether there is a browser is seen at once, and one that was removed is missed.
+[[ ${1:-} != browser ]] || install_browser

@@ -30,8 +30,8 @@ class Settings(Clock):
     """Frames: runs of tuples that satisfy a predicate, if they are long enough."""
 
     technique: Literal["frames"] = "frames"
-    where: str = Field(default="speed < 40", description="What every tuple of a frame satisfies.")
-    min_duration: str = Field(default="3m", description="Least time from the first to the last tuple of a frame.")
+    where: str = Field(default="speed < 40", description="What every tuple of a frame satisfies, such as speed < 40 and volume > 0.")
+    min_duration: str = Field(default="3m", description="Least time from the first to the last tuple of a frame, such as 90s or 3m.")
     min_tuples: int = Field(default=1, description="Least number of tuples of a frame.")
     unknown: str = Field(default="skip", description="A tuple for which it is unknown ends a frame (break) or is left out (skip).")
     aggregates: list[Aggregate] = Field(

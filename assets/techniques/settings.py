@@ -23,4 +23,4 @@ class Clock(dg.Config):
     """How long results wait for tuples that come late."""
 
     delay: str = Field(default="0s", description="How much disorder the watermark allows for, such as 2s.")
-    lateness: str = Field(default="0s", description="How long a result that is due may still change.")
+    lateness: str = Field(default="0s", description="How long a result that is due may still change, such as 1m.")

@@ -48,7 +48,7 @@ class Tumbling(dg.Config):
     """Windows one after the other."""
 
     kind: Literal["tumbling"] = "tumbling"
-    length: str = Field(default="1m", description="How long a window is.")
+    length: str = Field(default="1m", description="How long a window is, such as 20s or 1m.")
     offset: str = Field(default="0s", description="Where the first window after the epoch would begin.")
 
 
@@ -56,8 +56,8 @@ class Sliding(dg.Config):
     """Windows that overlap."""
 
     kind: Literal["sliding"] = "sliding"
-    length: str = Field(default="20s", description="How long a window is.")
-    slide: str = Field(default="1s", description="From one window's start to the next.")
+    length: str = Field(default="20s", description="How long a window is, such as 20s or 1m.")
+    slide: str = Field(default="1s", description="From one window's start to the next, such as 1s.")
     offset: str = Field(default="0s", description="Where the first window after the epoch would begin.")
 
 
