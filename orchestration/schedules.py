@@ -45,7 +45,8 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
             return dg.SkipReason(under_way)
         make_days_known(context.instance, stream, all_days(workplace, stream))
         day = days[0].isoformat()
-        return dg.RunRequest(partition_key=day, tags={WHY: reason + _tried(context.instance, technique, stream, day)})
+        why = reason + _tried(context.instance, technique, stream, day)
+        return dg.RunRequest(partition_key=day, asset_selection=[results_key(technique, stream)], tags={WHY: why})
 
     return next_day
 
@@ -70,7 +71,8 @@ def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Sched
         make_days_known(context.instance, stream, there)
         first, last = neighbours([day for day in there if day in published])[-1]
         first = max(first, last - timedelta(days=RECHECKED_DAYS - 1))
-        return dg.RunRequest(tags={**of_range(first, last), WHY: f"the last days that are published, {first} to {last}, again"})
+        why = f"the last days that are published, {first} to {last}, again"
+        return dg.RunRequest(asset_selection=[results_key(technique, stream)], tags={**of_range(first, last), WHY: why})
 
     return last_days
 
@@ -131,6 +133,6 @@ def _tried(instance: dg.DagsterInstance, technique: str, stream: str, day: str) 
 def _runs_of(
     instance: dg.DagsterInstance, technique: str, stream: str, chosen: dg.RunsFilter, limit: int | None = None
 ) -> list[dg.DagsterRun]:
-    """Those of the chosen runs that materialize these results, the last one first."""
+    """Those of the chosen runs that materialize these results, the last one first: schedules and the UI say what is selected."""
     key = results_key(technique, stream)
     return [run for run in instance.get_runs(chosen, limit=limit) if run.asset_selection and key in run.asset_selection]

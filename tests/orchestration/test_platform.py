@@ -3,133 +3,76 @@
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 from assets.techniques import technique_modules
-from assets.workplace import Workplace
 from orchestration.building import build_defs
-from orchestration.schedules import days_to_replay
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-SPEC = technique_modules()["frames"].RESULTS["traffic"]
-FRAMES = dg.AssetKey(["frames", "traffic"])
+from tests.orchestration.driving import FRAMES, SPEC, TRAFFIC, Platform, failure, metadata
 
 
-class Platform:
-    """The definitions over a lake of their own, with an instance of their own."""
-
-    def __init__(self, root: Path, spark: Any) -> None:
-        self.workplace = Workplace(lake=str(root / "lake"), raw=str(root / "raw"), twin_tuples=13_000)
-        self.defs = build_defs(self.workplace)
-        (root / "instance").mkdir(parents=True)
-        self.instance = dg.DagsterInstance.local_temp(str(root / "instance"))
-        self._spark = spark
-
-    def run(self, selection: list[dg.AssetKey] | None = None, *, job: str | None = None, **how: Any) -> dg.ExecuteInProcessResult:
-        found = self.defs.resolve_job_def(job) if job else self.defs.resolve_implicit_global_asset_job_def()
-        return found.execute_in_process(instance=self.instance, asset_selection=selection, raise_on_error=False, **how)
-
-    def checks(self, key: dg.AssetKey) -> dg.ExecuteInProcessResult:
-        """The checks of an asset alone."""
-        job = dg.define_asset_job("checks_alone", selection=dg.AssetSelection.checks_for_assets(key))
-        found = dg.Definitions.merge(self.defs, dg.Definitions(jobs=[job])).resolve_job_def("checks_alone")
-        return found.execute_in_process(instance=self.instance, raise_on_error=False)
-
-    @property
-    def days(self) -> list[str]:
-        return list(self.instance.get_dynamic_partitions("traffic_days"))
-
-    def whole(self) -> dict[str, str]:
-        return {"dagster/asset_partition_range_start": self.days[0], "dagster/asset_partition_range_end": self.days[-1]}
-
-    def report(self, link: Any) -> Path:
-        """The page that a link leads to."""
-        assert str(link.value).startswith(f"{self.workplace.reports}/")
-        return Path(self.workplace.lake) / "reports" / Path(str(link.value)).name
-
-    def published(self, name: str = "frames__traffic") -> pl.DataFrame:
-        return pl.read_delta(f"{self.workplace.lake}/results/{name}").sort("key", "start")
-
-
-@pytest.fixture
-def platform(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
-    # All tests share one JVM: the session of a run is theirs, and is not stopped when the run ends.
-    monkeypatch.setattr(Workplace, "spark", property(lambda self: spark))
-    yield Platform(tmp_path, spark)
-
-
-def failure(done: dg.ExecuteInProcessResult) -> str:
-    events = [event.step_failure_data for event in done.all_events if event.is_step_failure]
-    return events[0].user_failure_data.description if events[0].user_failure_data else str(events[0].error)
-
-
-def test_a_stream_then_all_days_in_one_run_then_single_days_in_any_order_give_the_same_tables(platform: Platform, tmp_path: Path) -> None:
-    """One run of the whole range, beside a run for each day in random order, some of them twice."""
-    assert platform.run([dg.AssetKey(["streams", "traffic"])]).success
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_tells_its_numbers_and_leaves_a_report(platform: Platform) -> None:
+    platform.ingest()
     done = platform.run([FRAMES], tags=platform.whole())
     assert done.success
     assert {check.passed for check in done.get_asset_check_evaluations()} == {True}
-    whole = platform.published()
-    assert whole.height > 3
-    told = done.get_asset_materialization_events()[0].materialization.metadata
-    for name in (
-        "tuples",
-        "late",
-        "rejected",
-        "results",
-        "batches",
-        "tuples_per_second",
-        "state_bytes",
-        "seconds",
-        "delta_version",
-        "config_hash",
-    ):
-        assert name in told
-    report = platform.report(told["report"])
+    assert platform.published().height > 3
+    report = platform.report(metadata(done)["report"])
     assert "every check passed" in report.read_text()
     assert report.name in (report.parent / "index.html").read_text()
 
-    other = Platform(tmp_path / "other", None)
-    assert other.run([dg.AssetKey(["streams", "traffic"])]).success
-    days = [*other.days, *other.days[2:4]]
-    random.Random(3).shuffle(days)
+
+def test_the_schedule_asks_for_the_oldest_day_that_does_not_stand_and_says_why_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = Platform(tmp_path)
+    assert platform.tick().skip_message == "The stream traffic is not ingested yet."
+    platform.month(4)
+    days = platform.days
     for day in days:
-        assert other.run([FRAMES], partition_key=day).success, day
-    assert_frame_equal(whole, other.published(), rel_tol=1e-12, abs_tol=0)
+        asked = platform.tick()
+        assert (asked.partition_key, asked.asset_selection) == (day, [FRAMES])
+        assert asked.tags["reprise/why"] == f"{day} is not published yet"
+        assert platform.replay(day).success
+    assert platform.tick().skip_message == f"All 4 days of traffic, {days[0]} to {days[-1]}, are published and stand."
+
+    # The last day is provisional: it is asked for again when the log has grown, and the sealed ones stand.
+    platform.month(6)
+    asked = platform.tick()
+    assert (asked.partition_key, asked.tags["reprise/why"]) == (days[-1], f"{days[-1]} was provisional, and the log has grown")
+    assert platform.replay(days[-1]).success
+    assert platform.tick().partition_key == platform.days[4]
+
+    # Another specification makes all of them stale, for the schedule and for the UI.
+    assert "has a new code version" not in platform.stale(days[0])
+    monkeypatch.setitem(technique_modules()["frames"].RESULTS, "traffic", {**SPEC, "frame": {**SPEC["frame"], "where": "speed < 30"}})
+    platform.defs = build_defs(platform.workplace)
+    asked = platform.tick()
+    assert (asked.partition_key, asked.tags["reprise/why"]) == (days[0], f"{days[0]} was published with another specification")
+    assert "has a new code version" in platform.stale(days[0])
 
 
-def test_the_schedule_asks_for_the_oldest_day_that_does_not_stand_and_says_why_there_is_none(platform: Platform) -> None:
-    schedule = next(s for s in platform.defs.schedules or [] if s.name == "next_day_of_frames__traffic")
-
-    def tick() -> Any:
-        with dg.build_schedule_context(instance=platform.instance, resources={"workplace": platform.workplace}) as context:
-            return schedule(context)
-
-    assert tick().skip_message == "The stream traffic is not ingested yet."
-    platform.run([dg.AssetKey(["streams", "traffic"])])
-    first, second = platform.days[:2]
-    assert tick().partition_key == first
-    assert platform.run([FRAMES], partition_key=first).success
-    assert tick().partition_key == second
-    assert platform.run([FRAMES], tags=platform.whole()).success
-    told = tick().skip_message
-    assert told == f"All {len(platform.days)} days of traffic, {platform.days[0]} to {platform.days[-1]}, are published and stand."
-    changed = {**SPEC, "frame": {**SPEC["frame"], "where": "speed < 30"}}
-    days, reason = days_to_replay(platform.workplace, "frames", "traffic", changed)
-    assert days[0] == date.fromisoformat(first)
-    assert reason == f"{first} was published with another specification"
+def test_the_last_days_that_are_neighbours_are_replayed_again(tmp_path: Path) -> None:
+    """Published are 1, 2 and 4 to 7: the last three of them are 5 to 7, and nothing in between is asked for."""
+    platform = Platform(tmp_path)
+    schedule = "last_days_of_frames__traffic"
+    assert platform.tick(schedule).skip_message == "No day of frames on traffic is published yet."
+    platform.month(8)
+    days = platform.days
+    assert all(platform.replay(day).success for day in (*days[:2], *days[3:7]))
+    asked = platform.tick(schedule)
+    assert asked.tags["dagster/asset_partition_range_start"] == days[4]
+    assert asked.tags["dagster/asset_partition_range_end"] == days[6]
 
 
-def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(platform: Platform) -> None:
+def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
     sensor, cursor = next(iter(platform.defs.sensors or [])), None
 
     def tick() -> Any:
@@ -142,7 +85,7 @@ def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(platfor
 
     def asked() -> str:
         (request,) = tick().run_requests
-        assert request.asset_selection == [dg.AssetKey(["streams", "traffic"])]
+        assert request.asset_selection == [TRAFFIC]
         return str(request.tags["reprise/why"])
 
     assert "No original file" in tick().skip_message
@@ -153,7 +96,7 @@ def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(platfor
     os.utime(file, (1e9, 1e9))
     assert asked() == "original files of traffic have come"
     assert "No original file" in tick().skip_message
-    assert platform.run([dg.AssetKey(["streams", "traffic"])]).success
+    platform.ingest()
     assert platform.days == ["2011-09-15"]
     os.utime(file, (2e9, 1.1e9))
     assert asked() == "original files of traffic have changed"
@@ -164,8 +107,10 @@ def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(platfor
     assert asked() == "original files of traffic have come"
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_one_wrong_row_makes_a_check_red_and_the_report_shows_it(platform: Platform) -> None:
-    platform.run([dg.AssetKey(["streams", "traffic"])])
+    platform.ingest()
     assert platform.run([FRAMES], tags=platform.whole()).success
     address = f"{platform.workplace.lake}/results/frames__traffic"
     rows = pl.read_delta(address)
@@ -182,26 +127,56 @@ def test_one_wrong_row_makes_a_check_red_and_the_report_shows_it(platform: Platf
         assert f'<td class="number differs">{frame["min_speed"][2]}</td>' in page
 
 
-def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(platform: Platform) -> None:
-    platform.run([dg.AssetKey(["streams", "traffic"])])
+def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(3)
+    name = "allowed are letters, digits, '_' and '-', at most 60 of them, beginning with a letter."
+    stream = "allowed is the name of a stream that is ingested, such as traffic."
     for config, sentence in [
-        (
-            {"technique": {"frames": {"where": "speed <"}}},
-            "frame.where: 'speed <' given; it does not parse at character 8: a value is missing.",
-        ),
-        ({"technique": {"frames": {"min_duration": "-3m"}}}, "frame.min_duration: '-3m' given; allowed is a duration of zero or more"),
+        (frames(where="speed <"), "frame.where: 'speed <' given; it does not parse at character 8: a value is missing."),
+        (frames(where="velocity < 40"), "'velocity'"),
+        (frames(min_duration="-3m"), "frame.min_duration: '-3m' given; allowed is a duration of zero or more"),
+        (frames(min_duration="99999999999d"), "frame.min_duration: '99999999999d' given; allowed is a duration of at most"),
+        (frames(min_tuples=-1), "frame.min_tuples: -1 given; input should be greater than or equal to 1."),
+        (frames(unknown="perhaps"), "frame.unknown: 'perhaps' given; input should be 'break' or 'skip'."),
+        (frames(aggregates=[{"kind": "mean", "column": "velocity"}]), "velocity"),
+        (frames(aggregates=[{"kind": "median", "column": "speed"}]), "median"),
+        ({"technique": {"slicing": {"queries": [{"window": {"tumbling": {"length": "0s"}}}]}}}, "window.length: '0s' given; allowed is"),
         ({"stream": "nowhere"}, "streams/nowhere: there is no such log; write or ingest the stream first."),
-        ({"days": "yesterday"}, "days: 'yesterday' given; allowed are all, a day such as 2011-09-15"),
+        ({"stream": ""}, f"stream: '' given; {stream}"),
+        ({"stream": "streams/traffic"}, f"stream: 'streams/traffic' given; {stream}"),
+        ({"stream": "../raw"}, f"stream: '../raw' given; {stream}"),
+        ({"name": ""}, f"name: '' given; {name}"),
+        ({"name": "../outside"}, f"name: '../outside' given; {name}"),
+        ({"name": "a/b"}, f"name: 'a/b' given; {name}"),
+        ({"name": "."}, f"name: '.' given; {name}"),
+        ({"name": "x" * 61}, f"given; {name}"),
+        ({"days": "yesterday"}, "days: 'yesterday' given; allowed are all, a day such as 2011-09-01"),
+        ({"days": ""}, "days: '' given; allowed are all, a day such as 2011-09-01"),
+        (
+            {"days": "2011-09-03..2011-09-01"},
+            "days: '2011-09-03..2011-09-01' given; allowed is a range in order, such as 2011-09-01..2011-09-03.",
+        ),
+        ({"days": "2011-08-31..2011-09-02"}, "days: '2011-08-31..2011-09-02' given; allowed are days from 2011-09-01 to 2011-09-03."),
+        ({"days": "2012-01-01"}, "days: '2012-01-01' given; allowed are days from 2011-09-01 to 2011-09-03."),
     ]:
         done = platform.run(job="replay", run_config={"ops": {"experiments__replay": {"config": config}}})
-        assert not done.success
+        assert not done.success, config
         assert sentence in failure(done)
+        assert "Traceback" not in failure(done)
     assert not (Path(platform.workplace.lake) / "results").exists()
     assert not (Path(platform.workplace.lake) / "runs").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"lake", "raw", "instance"}
 
 
+def frames(**settings: Any) -> dict[str, Any]:
+    return {"technique": {"frames": settings}}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_replay_from_the_launchpad_is_published_under_its_own_name_and_checked(platform: Platform) -> None:
-    platform.run([dg.AssetKey(["streams", "traffic"])])
+    platform.ingest()
     config = {"technique": {"frames": {"where": "speed < 30"}}, "days": f"{platform.days[0]}..{platform.days[2]}", "name": "slow"}
     done = platform.run(job="replay", run_config={"ops": {"experiments__replay": {"config": config}}})
     assert done.success
