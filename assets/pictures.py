@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 INK, MARK, WARM, SOFT = "#22303c", "#1f77b4", "#d6604d", "#c8d3dc"
 COLOURS = ("#1f77b4", "#d6604d", "#4d9221", "#8073ac", "#b35806")
-MOST_POINTS = 4_000
+MOST_POINTS = 2_000
 """Of a line: more cannot be told apart on the width of a page."""
 MOST_QUERIES = 3
+MOST_BYTES = 100_000
 _UNITS = ((86_400e6, "d"), (3_600e6, "h"), (60e6, "min"), (1e6, "s"), (1e3, "ms"), (1, "us"))
 _LIMIT = re.compile(r"\s*(\w+)\s*(?:<|<=|>|>=)\s*(-?\d+(?:\.\d+)?)\s*")
 _COUNTS = ("tuples", "count")
@@ -146,9 +147,13 @@ def picture_of_batches(metrics: pa.Table) -> bytes:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as the bytes of a PNG."""
-    out = BytesIO()
-    FigureCanvasAgg(figure).print_png(out)
+    """The figure as the bytes of a PNG, with fewer dots if noise would make it too large for metadata."""
+    for dpi in (figure.dpi, 72, 54):
+        figure.set_dpi(dpi)
+        out = BytesIO()
+        FigureCanvasAgg(figure).print_png(out)
+        if out.tell() < MOST_BYTES:
+            break
     return out.getvalue()
 
 
@@ -208,7 +213,7 @@ def _broken(times: pa.ChunkedArray, values: pa.ChunkedArray) -> tuple[np.ndarray
     known = pc.is_valid(values)
     at = times.filter(known).cast(pa.timestamp("us")).to_numpy()
     height = values.filter(known).cast(pa.float64(), safe=False).to_numpy()
-    step = max(len(at) // MOST_POINTS, 1)
+    step = max(-(-len(at) // MOST_POINTS), 1)
     at, height = at[::step], height[::step]
     between = np.diff(at).astype(np.int64)
     ends = np.flatnonzero(between > 4 * max(np.median(between), 1)) + 1 if len(between) > 2 else np.array([], np.int64)

@@ -1,16 +1,24 @@
-"""Pictures: PNGs of a size that metadata can hold, of streams with everything and with nothing to show."""
+"""Pictures: PNGs of a size that metadata can hold, of streams and results with everything and with nothing to show."""
 
 from __future__ import annotations
 
 import struct
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
+from assets.pictures import picture_of_batches, picture_of_comparison, picture_of_episodes, picture_of_windows
 from assets.profile_pictures import picture_of_profile
+from assets.signals import MOST_READ, most_frequent, signal_of
+from assets.workplace import Workplace
 from engines.contract import TIMESTAMP
+from quality.joining import compared
 from replay.lake import Lake
+from replay.log import Log
 from replay.log_writer import append
+from replay.metrics import metrics_table
 from replay.streams.profile import profile
 from replay.streams.tasks import InProcess
 
@@ -39,3 +47,83 @@ def test_any_stream_can_be_drawn(tuples: dict[str, list[object]], lake: Lake) ->
     assert 800 <= width <= 1200
     assert 500 <= height <= 800
     assert len(png) < 100_000
+
+
+HOUR = 3_600_000_000
+QUERIES = [
+    {"name": "hourly", "aggregates": [{"kind": "count"}, {"kind": "mean", "column": "speed"}]},
+    {"name": "named", "aggregates": [{"kind": "max", "column": "speed", "as": "fastest"}]},
+]
+
+
+def times(hours: list[int] | np.ndarray) -> pa.Array:  # type: ignore[type-arg]
+    return pa.array(np.asarray(hours, np.int64) * HOUR).view(TIMESTAMP)
+
+
+def tuples(n: int, keys: list[str | None]) -> pa.Table:
+    """A signal with noise and holes, and its unit."""
+    speed = np.random.default_rng(0).normal(60, 10, n)
+    known = pa.array(np.where(np.arange(n) % 5 == 0, np.nan, speed), from_pandas=True)
+    table = pa.table({"ts": times(np.arange(n)), "key": [keys[i % len(keys)] for i in range(n)], "speed": known})
+    return table.cast(pa.schema([field.with_metadata({"unit": "mph"}) if field.name == "speed" else field for field in table.schema]))
+
+
+def windows(n: int, keys: list[str | None]) -> pa.Table:
+    key = pa.array([keys[i % len(keys)] for i in range(n)], pa.string())
+    value = pa.array(np.arange(n) * 1e5, from_pandas=True)
+    parts = [
+        pa.table({"query": [q] * n, "key": key, "window_end": times(np.arange(n)), "mean_speed": value, "fastest": value})
+        for q in ("hourly", "named")
+    ]
+    return pa.concat_tables(parts)
+
+
+def frames(n: int, keys: list[str | None]) -> pa.Table:
+    key = pa.array([keys[i % len(keys)] for i in range(n)], pa.string())
+    return pa.table({"key": key, "start": times(10 * np.arange(n)), "end": times(10 * np.arange(n) + 3)})
+
+
+@pytest.mark.parametrize(
+    "keys", [["a"], ["a", "b", None], [f"k{i}" for i in range(12)]], ids=["one key", "a key that is null", "many keys"]
+)
+@pytest.mark.parametrize("n", [0, 1, 20_000], ids=["nothing", "one", "many"])
+def test_results_can_be_drawn_whatever_there_is_of_them(n: int, keys: list[str | None]) -> None:
+    signal, one = tuples(n, keys), frames(1, ["a"])
+    drawn = [
+        picture_of_windows(windows(n, keys), signal, QUERIES),
+        picture_of_episodes(frames(n // 20, keys), signal, "speed < 40"),
+        picture_of_episodes(one, signal, "speed < 40 and key is not null"),
+        picture_of_batches(metrics_table({"batch": i, "tuples": 3, "due": i, "final": i, "lift_seconds": 0.1} for i in range(n // 100))),
+    ]
+    for png in drawn:
+        assert size(png)[0] in (990, 792)
+        assert 1_000 < len(png) < 100_000
+
+
+def test_a_value_that_differs_changes_the_picture() -> None:
+    """Equal, one apart, and without numbers; a row of one side only is told as well."""
+    engine = pl.DataFrame({"key": ["a", "b", "c"], "n": [1, 2, 3], "mean_v": [1.5, 2.5, 3.5]})
+    other = engine.with_columns(mean_v=pl.Series([1.5, 2.5, 9.5]))
+    drawn = [picture_of_comparison(compared(engine, expected, ["key"], [])) for expected in (engine, other, engine.head(2))]
+    assert len({bytes(png) for png in drawn}) == 3
+    assert size(picture_of_comparison(compared(engine.select("key"), engine.select("key"), ["key"], [])))[0] == 990
+
+
+def test_the_signal_is_of_the_key_with_most_results_and_knows_its_units(lake: Lake) -> None:
+    """Two days at two detectors of a declared stream; of the log's columns only those that are asked for."""
+    n = 4_000
+    minutes = 1_315_872_000_000_000 + np.arange(n) * 60_000_000
+    table = pa.table(
+        {"ts": pa.array(minutes).view(TIMESTAMP), "key": pa.array(np.arange(n) % 2), "speed": np.arange(n) * 1.0, "volume": np.arange(n)}
+    )
+    append(lake, "traffic", table)
+    log = Log.open(lake, lake.address("streams", "traffic"))
+    results, spec = pa.table({"key": pa.array([0, 1, 1], pa.int64())}), {"technique": "frames", "frame": {"where": "speed < 40"}}
+    found = signal_of(Workplace(lake=lake.root), log, spec, results, log.days()[:1])
+    assert most_frequent(results).as_py() == 1  # type: ignore[union-attr]
+    assert found.schema.names == ["ts", "key", "speed"]
+    assert found.schema.field("speed").metadata == {b"unit": b"mph"}
+    first = minutes < (minutes[0] // (24 * HOUR) + 1) * 24 * HOUR
+    assert found["speed"].to_pylist() == [float(i) for i in range(n) if first[i] and i % 2 == 1]
+    assert n < MOST_READ
+    assert signal_of(Workplace(lake=lake.root), log, spec, results.slice(0, 0), log.days()).num_rows == n

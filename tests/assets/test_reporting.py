@@ -105,8 +105,9 @@ def test_the_index_lists_runs_newest_first_and_knows_those_that_only_checked() -
 
 @pytest.mark.parametrize("local", [True, False], ids=["a folder", "an object store"])
 def test_reports_are_written_through_the_lake(local: bool, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not local: the same files through the client of object stores, which wants a folder that is there."""
-    Path(lake.root, "reports").mkdir(parents=True)
+    """Not local: the same files through the client of object stores, which wants folders that are there."""
+    for folder in ("reports", "metrics"):
+        Path(lake.root, folder).mkdir(parents=True)
     monkeypatch.setattr(Lake, "local", property(lambda self: local))
     workplace = Workplace(lake=lake.root)
     verified = {"outcomes": [RIGHT], "worst": [], "late": [], "days": "none", "dates": [], "sample": "all keys", "picture": b"png"}
