@@ -114,24 +114,27 @@ fetch_jars() {
     fail "Spark could not start with Delta's jars, as told above; is there a network?"
 }
 
-# A browser that runs. Chromium as a snap sees no folder that a test makes for it, so that one does not count.
+# A browser that runs. Chromium as a snap sees no folder that a test makes for it, so that one does not count; where there is no
+# other, Playwright has a build of its own.
 find_browser() {
   local name path
   for name in google-chrome chromium; do
     path=$(command -v "$name") && [[ $(realpath "$path") != */snap ]] && "$path" --version >/dev/null 2>&1 && return
   done
-  return 1
+  path=$(.venv/bin/python -c 'from playwright.sync_api import sync_playwright as p
+with p() as found: print(found.chromium.executable_path)') && [[ -x $path ]]
 }
 
 install_browser() {
-  local system
   find_browser && return
-  system=$(. /etc/os-release 2>/dev/null && echo "${ID:-}") || true
-  [[ $system != ubuntu ]] ||
-    fail "a browser is missing, which the test of the UI drives, and Ubuntu has Chromium only as a snap, which cannot be used for it:" \
-      "please install Google Chrome (google-chrome) and run this again."
-  apt_install "Chromium" chromium
-  find_browser || fail "chromium was installed, but 'chromium --version' fails: please see why and run this again."
+  if [[ $(. /etc/os-release 2>/dev/null && echo "${ID:-}") == ubuntu ]]; then
+    say "installing Playwright's Chromium: Ubuntu has only a snap of it"
+    .venv/bin/python -m playwright install --with-deps chromium ||
+      fail "Playwright's Chromium could not be installed, as told above: please install Google Chrome (google-chrome) and run this again."
+  else
+    apt_install "Chromium" chromium
+  fi
+  find_browser || fail "a browser was installed, but it does not start: please see why and run this again."
 }
 
 if ! is_set_up; then
