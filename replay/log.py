@@ -108,11 +108,11 @@ class Log:
 
     def first_changed_since(self, version: int) -> int:
         """The first arrival that any commit after this version wrote: what was read up to it stands."""
+        if version >= self.version:
+            return self.end  # a schedule asks this of every day, and no table has to be opened for it
         table = self.lake.table(self.address, self.version)
         assert table is not None  # noqa: S101 - it was opened before
-        later = (
-            [entry for entry in table.history(limit=self.version - version) if entry["version"] > version] if version < self.version else []
-        )
+        later = [entry for entry in table.history(limit=self.version - version) if entry["version"] > version]
         # A commit that does not say what it changed may have changed everything.
         return min((int(entry.get(FIRST_CHANGED, 0)) for entry in later), default=self.end)
 

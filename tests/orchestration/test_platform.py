@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from assets.techniques import technique_modules
 from orchestration.building import build_defs
@@ -185,3 +188,19 @@ def test_a_replay_from_the_launchpad_is_published_under_its_own_name_and_checked
     assert {check.metadata["days"].value for check in checks if "days" in check.metadata} == {f"{platform.days[0]} to {platform.days[2]}"}
     assert platform.published("slow__frames__traffic")["day"].n_unique() <= 3
     assert not (Path(platform.workplace.lake) / "results/frames__traffic").exists()
+
+
+def test_folders_of_runs_that_ended_long_ago_are_removed_and_what_they_published_stays(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(3)
+    assert all(platform.replay(day).success for day in platform.days[:2])
+    old, new = sorted((Path(platform.workplace.lake) / "runs").iterdir())
+    for folder, ended in ((old, datetime.now(UTC) - timedelta(days=31)), (new, datetime.now(UTC) - timedelta(days=29))):
+        (folder / "status.json").write_text(json.dumps({"status": "succeeded", "at": ended.isoformat()}))
+    before = platform.published()
+    assert platform.run(job="remove_old_runs").success
+    assert list(old.parent.iterdir()) == [new]
+    assert_frame_equal(platform.published(), before)
+    refused = platform.run(job="remove_old_runs", run_config={"ops": {"remove_runs": {"config": {"days": -1}}}})
+    assert failure(refused) == "days: -1 given; allowed are 0 to 36500."
+    assert new.exists()
