@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, Rules, not_a
+from replay.streams.plain import read_plain
 from replay.streams.values import FALSE, TRUE, typed
 
 _FEW = 64
+_ODD = 0.1
+"""With more than this share of lines that are not plain, picking them out costs more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Delimited:
 
     def parse(self, lines: Lines) -> Parsed:
         """The records of these lines."""
-        read = _read_lines(self, lines, lines.filled)
+        read = _read(self, lines)
         table, line, rejects = read.table, read.line, read.rejects
         text: Callable[[int], str] | None = None
         if read.wrong:
@@ -64,7 +67,7 @@ class Delimited:
                 origin += [at] * len(texts)
         shown = Lines(b"\n".join(mended), 0, 0, lines.quote)
         again = Lines(b"\n".join(_filled_up(self, part) for part in mended), 0, 0, lines.quote)
-        repaired = _read_lines(self, again, again.filled)
+        repaired = _read(self, again)
         origins = np.array(origin, np.int64)
         rejects += [Reject(origin[reject.line], shown.text_of(reject.line), reject.reason) for reject in repaired.rejects]
         rejects += [Reject(origin[at], shown.text_of(at), _why(self, shown.bytes_of(at))) for at in repaired.wrong]
@@ -75,7 +78,8 @@ class Delimited:
             mine = int(order[row]) - len(read.line)
             return lines.text_of(int(line[order[row]])) if mine < 0 else shown.text_of(int(repaired.line[mine]))
 
-        return _merged(read, repaired.table, origins[repaired.line]), line[order], rejects, text
+        table = _merged(read.line, read.table, repaired.table, origins[repaired.line])
+        return table, line[order], rejects, text
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,24 @@ class _Read:
     """Lines with a value that its column cannot take."""
     wrong: list[int]
     """Lines that have not as many fields as they should."""
+
+
+def _read(form: Delimited, lines: Lines) -> _Read:
+    """All lines: those that are plain at once, the others by Arrow; if these are many, all by Arrow."""
+    found = read_plain(form, lines) if is_text(lines.data) and not lines.cut else None
+    if found is None or len(found[1]) < (1 - _ODD) * len(lines.filled):
+        return _read_lines(form, lines, lines.filled)
+    table, line = found
+    if len(line) == len(lines.filled):
+        return _Read(table, line, [], [])
+    odd = np.setdiff1d(lines.filled, line, assume_unique=True)
+    miscounted = [at for at in odd.tolist() if _is_miscounted(form, lines.bytes_of(at))]  # for which Arrow need not be started
+    rest = _read_lines(form, lines, np.setdiff1d(odd, miscounted, assume_unique=True))
+    wrong = sorted([*rest.wrong, *miscounted])
+    if not len(rest.line):
+        return _Read(table, line, rest.rejects, wrong)
+    merged = _merged(line, table, rest.table, rest.line)
+    return _Read(merged, np.sort(np.concatenate((line, rest.line))), rest.rejects, wrong)
 
 
 def _read_lines(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Read:
@@ -233,17 +255,22 @@ def _filled_up(form: Delimited, line: bytes) -> bytes:
     return line + form.delimiter.encode() * missing
 
 
-def _merged(read: _Read, more: pa.Table, lines: NDArray[np.int64]) -> pa.Table:
-    """The rows with further ones at their lines: a few by slices, which copies nothing."""
+def _merged(line: NDArray[np.int64], table: pa.Table, more: pa.Table, lines: NDArray[np.int64]) -> pa.Table:
+    """The rows of some lines with further ones at theirs: a few by slices, which copies nothing."""
     if len(lines) > _FEW:
-        order = np.argsort(np.concatenate((read.line, lines)), kind="stable")
-        return pa.concat_tables([read.table, more]).take(pa.array(order))
-    places = [*np.searchsorted(read.line, lines).tolist(), read.table.num_rows]
+        order = np.argsort(np.concatenate((line, lines)), kind="stable")
+        return pa.concat_tables([table, more]).take(pa.array(order))
+    places = [*np.searchsorted(line, lines).tolist(), table.num_rows]
     pieces, at = [], 0
     for row, place in enumerate(places):
-        pieces += [read.table.slice(at, place - at), more.slice(row, 1)]
+        pieces += [table.slice(at, place - at), more.slice(row, 1)]
         at = place
     return pa.concat_tables(pieces)
+
+
+def _is_miscounted(form: Delimited, line: bytes) -> bool:
+    """Whether a line, in which nothing is quoted, has not as many fields as it should."""
+    return not (form.quote and form.quote.encode() in line) and line.count(form.delimiter.encode()) + 1 != form.fields
 
 
 def _is_glued(form: Delimited, fields: list[bytes]) -> bool:

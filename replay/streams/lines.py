@@ -87,18 +87,20 @@ def line_ends(data: bytes, *, last: bool, quote: int | None = None) -> NDArray[n
     """
     bytes_ = np.frombuffer(data, np.uint8)
     is_end = bytes_ == _LF
+    ends = np.flatnonzero(is_end)
+    odd = quote is not None
     if b"\r" in data:
-        # The CR of a CRLF ends nothing; of a CR at the very end it is not known yet what follows.
-        alone = bytes_ == _CR
-        behind = np.flatnonzero(is_end)
-        if np.count_nonzero(alone) > np.count_nonzero(bytes_[behind[behind > 0] - 1] == _CR):
+        # The CR of a CRLF ends nothing, and mostly there are no others.
+        paired = np.count_nonzero(bytes_[ends[ends > 0] - 1] == _CR)
+        if np.count_nonzero(bytes_ == _CR) > paired:
+            odd, alone = True, bytes_ == _CR
             alone[:-1] &= ~is_end[1:]
-            alone[-1:] &= last
+            alone[-1:] &= last  # of a CR at the very end it is not known yet what follows
             is_end |= alone
     if quote is not None:
         inside = np.cumsum(bytes_ == quote) % 2 == 1
         is_end &= ~inside
-    ends = np.flatnonzero(is_end) + 1
+    ends = (np.flatnonzero(is_end) if odd else ends) + 1
     if last and len(data) and (len(ends) == 0 or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     return ends
@@ -119,7 +121,9 @@ def read_lines(file: BinaryIO, begin: int, end: int | None, *, at_line: bool, qu
     shown, too_long = b"", 0  # of a line that does not end: its beginning, and how long it is so far
     while True:
         block = file.read(BLOCK_BYTES)
-        data, done = held + block, not block
+        # Only whole lines, if there are any: they can then be handed on as they are, without a further copy.
+        cut, done = block.rfind(b"\n") + 1 or len(block), not block
+        data, behind = b"".join((held, memoryview(block)[:cut])), block[cut:]
         ends = line_ends(data, last=done, quote=quote)
         if skipping and len(ends) and at + ends[0] >= begin:
             data, at, ends, skipping = data[ends[0] :], at + int(ends[0]), ends[1:] - ends[0], False
@@ -150,7 +154,7 @@ def read_lines(file: BinaryIO, begin: int, end: int | None, *, at_line: bool, qu
             shown = shown if too_long else data[:SHOWN_BYTES]
             keep = 1 if data.endswith(b"\r") else 0
             too_long, at, data = too_long + len(data) - keep, at + len(data) - keep, data[len(data) - keep :]
-        held = data
+        held = data + behind
 
 
 def _piece(data: bytes, at: int, number: int, ends: NDArray[np.int64], quote: int | None) -> Iterator[Lines]:
