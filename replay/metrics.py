@@ -56,10 +56,12 @@ def metrics_of(lake: Lake, *runs: str) -> pa.Table:
 
     Their files are picked by Delta's actions: a scan of the table would look at every batch of every run that there ever was.
     """
+    rows = [pa.schema([*SCHEMA, ("run", pa.string())]).empty_table()]
     table = lake.table(lake.metrics)
-    actions = pa.table(table.get_add_actions(flatten=True)) if table is not None else pa.table({"path": [], "partition.run": []})
+    if table is None:
+        return rows[0]
+    actions, files = pa.table(table.get_add_actions(flatten=True)), lake.files(lake.metrics)
     mine = actions.filter(pc.is_in(actions["partition.run"].cast(pa.string()), pa.array(runs, pa.string())))
-    files, rows = lake.files(lake.metrics), [pa.schema([*SCHEMA, ("run", pa.string())]).empty_table()]
     for path, run in zip(mine["path"].to_pylist(), mine["partition.run"].to_pylist(), strict=True):
         with pq.ParquetFile(files.open_input_file(path)) as parquet:
             batches = parquet.read()
