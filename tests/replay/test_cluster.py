@@ -1,4 +1,4 @@
-"""A replay on a Spark standalone cluster, a master and two workers, gives the same tables; also if a worker dies on the way."""
+"""On a Spark standalone cluster, a master and two workers, replays and ingestions give the same tables; also if a worker dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from replay import log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake
 from replay.plan import PLAN
+from replay.streams.declaration import declaration
+from replay.streams.manifest import read_manifest
 from tests.replay.harness import SPECS, assert_published, stream, with_clock
+from tests.replay.streams.harness import Place
+from tests.replay.streams.ingesting import FILE_ROWS, SPLIT_BYTES
+from tests.replay.streams.test_spark_ingestion import machine_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SPEC = with_clock(SPECS["frames"], "an hour")
@@ -38,8 +43,14 @@ class Cluster:
         self.master = self._start("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
         self._until("master.Master", "I have been elected leader")
         self.workers = [self._worker(n) for n in range(2)]
-        for n in range(2):
-            self._until(f"worker{n}", "Successfully registered with master")
+        self._registered(0, 1)
+
+    def mend(self) -> None:
+        """Start workers again that were killed."""
+        dead = [n for n, worker in enumerate(self.workers) if worker.poll() is not None]
+        for n in dead:
+            self.workers[n] = self._worker(n)
+        self._registered(*dead)
 
     def stop(self) -> None:
         for process in (*self.workers, self.master):
@@ -58,6 +69,10 @@ class Cluster:
         command = [self._spark_class, f"org.apache.spark.deploy.{what}", *arguments]
         return subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
 
+    def _registered(self, *workers: int) -> None:
+        for n in workers:
+            self._until(f"worker{n}", "Successfully registered with master")
+
     def _until(self, log: str, text: str) -> None:
         for _ in range(600):
             if text in (self._folder / f"{log}.log").read_text():
@@ -66,11 +81,18 @@ class Cluster:
         raise AssertionError((self._folder / f"{log}.log").read_text()[-2000:])
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path)
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture
+def cluster(started: Cluster) -> Cluster:
+    """The cluster with both of its workers, whatever the test before did to them."""
+    started.mend()
+    return started
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["both workers live", "one worker is killed"])
@@ -92,3 +114,23 @@ def test_a_cluster_gives_the_same_tables(cluster: Cluster, lake: Lake, tmp_path:
     assert lines[-1:] == ["done"], errors.seek(0) or errors.read()[-3000:]
     assert (cluster.workers[0].poll() is not None) == killed
     assert_published(lake, "frames__s", SPEC, table)
+
+
+def test_a_cluster_ingests_the_log_of_one_process(cluster: Cluster, tmp_path: Path) -> None:
+    here, there = Place(tmp_path / "here"), Place(tmp_path / "there")
+    content = machine_lines(400)
+    assert len(content) > 8 * SPLIT_BYTES
+    alone = here.ingest(declaration("debs2012"), {"allData.txt": content}, file_rows=FILE_ROWS)
+    there.write({"allData.txt": content})
+    command = [sys.executable, "-m", "tests.replay.streams.ingesting", str(there.root), "debs2012", f"spark://127.0.0.1:{cluster.port}"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=200)
+    done = {
+        executor: int(tasks) for _, executor, tasks in (line.split() for line in ran.stdout.splitlines() if line.startswith("executor"))
+    }
+    assert done.pop("driver", 0) == 0, ran.stderr[-3000:]
+    assert len(done) == 2 and min(done.values()) > 2, f"{done} {ran.stderr[-3000:]}"  # each worker did its part
+    assert there.rows("debs2012") == here.rows("debs2012") and len(here.rows("debs2012")) > 300
+    assert there.rejects("debs2012") == here.rejects("debs2012") != []
+    manifest = read_manifest(there.lake, "debs2012")
+    assert manifest is not None and manifest.files == alone.manifest.files
+    assert there.log("debs2012").first.tolist() == here.log("debs2012").first.tolist()
