@@ -10,12 +10,15 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 from replay.source import LogSource
 
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
+"""Spark's classes as the JVM has them in memory. The set-up leaves it; a JVM that it does not fit, or that finds none, reads their jars."""
 _SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -32,6 +35,10 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.driver.memory": "4g",
+    # Of what Delta asks for Spark has most, and newer: it would be fetched, copied at every start, and never used.
+    "spark.jars.excludes": "org.*:*,com.*:*,commons-*:*,javax.*:*,io.airlift:*",
+    # An archive that does not fit is no news to anyone.
+    "spark.driver.extraJavaOptions": f'-XX:SharedArchiveFile="{ARCHIVE}" -Xlog:disable',
 }
 
 

@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from engines import build
 from replay import log_writer
 from replay.backfill import plan_days
-from replay.lake import Lake
+from replay.lake import Lake, LakeError
 from replay.plan import PLAN, Plan
+from replay.publish import publish
 from replay.runs import STATUS, Replayed, RunError, execute, plan_run
 from tests.comparing import assert_same_rows, rows_of
 from tests.replay.harness import SPECS, assert_published, in_process, published, stream, with_clock
@@ -90,6 +91,25 @@ def test_a_cancelled_run_publishes_nothing_and_goes_on_where_it_stopped(spark: S
     assert_same_rows(run.table(), rows_of(never.table()), plan.operator.identity["results"])
     # The first process had ended batch 0: the second did not do it again.
     assert run.metrics()["batch"].to_pylist() == list(range(len(never.metrics())))
+
+
+def test_a_run_whose_query_somebody_else_stops_has_not_succeeded_and_can_be_resumed(spark: SparkSession, lake: Lake) -> None:
+    plan = planned(lake, batch_tuples=150)
+
+    def stop(progress: object) -> None:
+        for query in spark.streams.active:
+            query.stop()
+
+    with pytest.raises(
+        RunError, match=f"run {plan.run}: its query was stopped before its end, though not by this process; resume the run."
+    ):
+        execute(spark, plan, on_progress=stop)
+    assert lake.read_json(plan.folder, STATUS)["status"] == "cancelled"  # type: ignore[index]
+    with pytest.raises(LakeError, match="it has not come to its end; resume it, and publish it then"):
+        publish(plan)
+    run = execute(spark, plan)
+    never = in_process(None, planned(Lake(lake.root + "2"), batch_tuples=150))
+    assert_same_rows(run.table(), rows_of(never.table()), plan.operator.identity["results"])
 
 
 def test_a_run_that_fails_says_why_and_leaves_what_was_published(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
