@@ -53,6 +53,8 @@ class Operator(Protocol):
 
     columns: Sequence[str]
     """The columns that lift reads, in the order it wants them; `arrival` and `stream` only if it needs them."""
+    key: str | None
+    """The column of the stream whose values are the keys; None: all tuples have one, which is null."""
     outputs: Mapping[str, pa.Schema]
     """The schema of each output; `results` always. Every one has `decided`, those that are revised `revision` and `retracted`."""
     identity: Mapping[str, Sequence[str]]

@@ -146,7 +146,10 @@ def sentence(problem: ValidationError, spec: Mapping[str, Any]) -> str:
     if kind == "union_tag_invalid":
         return f"{setting}.{context['discriminator'].strip(chr(39))}: {context['tag']!r} given; allowed are {context['expected_tags']}."
     if kind == "value_error":
-        return f"{setting}: {given!r} given; {context['error']}."
+        # What whole parts of a specification break is told by their own words: nobody wants to read all of it again.
+        return (
+            f"{setting}: {context['error']}." if isinstance(given, Mapping | Model) else f"{setting}: {given!r} given; {context['error']}."
+        )
     return f"{setting}: {given!r} given; {error['msg'][:1].lower()}{error['msg'][1:]}."
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -21,7 +21,7 @@ from replay.lake import Lake
 from replay.log import Log
 from replay.plan import Plan
 from replay.progress import Progress
-from replay.publish import Publication, publish, published_days, results_address, results_name
+from replay.publish import Publication, origin, publish, published_days, results_address, results_name
 from replay.runs import execute, plan_run
 from replay.span import Start, all_days, neighbours, of_days
 
@@ -73,9 +73,7 @@ def plan_days(lake: Lake, spec: Mapping[str, Any], streams: Sequence[str], first
     """The plan of a run that publishes the days from `first` to `last`."""
     plan = plan_run(lake, spec, streams, early=False, **settings)
     start = nearest_state(plan, first) if plan.engine.lookback() is None else None
-    return plan_run(
-        lake, spec, streams, early=False, span=of_days(plan.logs, plan.engine, first, last, start), **{**settings, "run": plan.run}
-    )
+    return replace(plan, span=of_days(plan.logs, plan.engine, first, last, start))
 
 
 def pending(
@@ -104,7 +102,7 @@ def stands(engine: Engine, logs: Mapping[str, Log], record: Mapping[str, Any] | 
     if record is None or record["fingerprint"] != engine.spec.fingerprint():
         return False
     versions, arrivals = json.loads(record["log_versions"]), json.loads(record["arrivals"])
-    if versions.keys() != logs.keys():
+    if json.loads(record.get("log_ids") or "{}") != {name: log.id for name, log in logs.items()}:
         return False
     if record["sealed"]:
         return all(log.first_changed_since(versions[name]) >= arrivals[name][1] for name, log in logs.items())
@@ -117,13 +115,15 @@ def nearest_state(plan: Plan, before: date) -> Start | None:
     table = plan.lake.table(address)
     if table is None:
         return None
-    rows = table.to_pyarrow_table(columns=["day", "day_end", "read", "fingerprint", "log_versions"]).to_pylist()
+    made = origin(plan)
+    same = [name for name in made if name != "log_versions"]
+    if not {"day", "day_end", "read", *made} <= set(table.schema().to_arrow().names):
+        return None
+    rows = table.to_pyarrow_table(columns=["day", "day_end", "read", *made]).to_pylist()
     for row in sorted(rows, key=lambda row: row["day"], reverse=True):
-        if row["day"] >= before or row["fingerprint"] != plan.engine.spec.fingerprint():
+        if row["day"] >= before or any(row[name] != made[name] for name in same):
             continue
         read, versions = json.loads(row["read"]), json.loads(row["log_versions"])
-        if read.keys() == plan.logs.keys() and all(
-            log.first_changed_since(versions[name]) >= read[name] for name, log in plan.logs.items()
-        ):
+        if all(log.first_changed_since(versions[name]) >= read[name] for name, log in plan.logs.items()):
             return Start(int(row["day_end"].timestamp() * 1_000_000), read, address, table.version())
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ def start(
         run=run or new_run_id(), spec=spec, lake=lake, streams={_STREAM: ("", 0)}, span=Span({_STREAM: 0}, {_STREAM: 0}, flush=False),
         columns=serialised(schema), **settings,
     )  # fmt: skip
+    if plan.operator.one_bucket:
+        plan = replace(plan, buckets=1)
     exact = {"arrival", "clock"} <= set(schema.names)
     if not exact:
         warnings.warn("the stream has no columns 'arrival' and 'clock': a micro-batch is the unit of arrival.", stacklevel=2)
@@ -109,8 +112,8 @@ class _Ship:
             rows = rows.cast(plan.schema)
             highest = pc.max(rows["ts"].cast(TIMESTAMP).view(pa.int64())).as_py()
             due, final = highest - clock.delay_us, highest - clock.behind_us
-            keyed = rows if "key" in rows.schema.names else rows.append_column("key", pa.nulls(rows.num_rows, pa.string()))
-            shares = {bucket: pack(mine.select(rows.schema.names)) for bucket, mine in split(keyed, plan.buckets)}
+            of_rows = rows[key] if (key := plan.operator.key) else pa.nulls(rows.num_rows, pa.string())
+            shares = {bucket: pack(mine) for bucket, mine in split(rows, plan.buckets, of_rows)}
             yield to_batch([
                 Envelope(place, 0, 0, _STREAM, due, final, TUPLES if bucket in shares else PARTIALS, shares.get(bucket, b""))
                 for bucket, place in enumerate(places)

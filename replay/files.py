@@ -7,10 +7,15 @@ half-way leaves nothing behind that anyone could read.
 from __future__ import annotations
 
 import json
+import math
+import sys
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +26,8 @@ from deltalake.transaction import AddAction
 from replay.lake import Lake
 
 FILE_ROWS = 1 << 20
+_LONGEST_BOUND = 32
+"""As many characters of a text Spark keeps, too."""
 _RISING = ("arrival", "arrived", "clock", "ts", "start", "end")
 
 
@@ -56,24 +63,40 @@ def write_file(lake: Lake, address: str, rows: pa.Table, *, name: str = "part", 
 
 
 def statistics(rows: pa.Table) -> dict[str, Any]:
-    """Delta's statistics of a file, for numbers and times."""
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    for field in rows.schema:
-        kind = field.type
-        if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
-            bounds = pc.min_max(rows[field.name])
-            low, high = bounds["min"], bounds["max"]
-            if low.is_valid:
-                least[field.name] = _stat(low)
-                greatest[field.name] = _stat(high, up=True)
+    """Delta's statistics of a file, of every column that can have them: some readers take a missing bound for one that nothing meets."""
+    bounds = {field.name: _bounds(rows[field.name]) for field in rows.schema if not pa.types.is_nested(field.type)}
+    least, greatest = ({name: both[side] for name, both in bounds.items() if both[side] is not None} for side in (0, 1))
     nulls = {field.name: rows[field.name].null_count for field in rows.schema}
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
-def _stat(value: pa.Scalar, *, up: bool = False) -> Any:
-    """A bound as Delta writes it: times in milliseconds, cut for the least and raised for the greatest."""
-    if not pa.types.is_timestamp(value.type):
-        return value.as_py()
-    milliseconds = -(-value.value // 1000) if up else value.value // 1000
-    return pa.scalar(milliseconds, pa.timestamp("ms", tz="UTC")).as_py().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    """The least and the greatest value as Delta writes them; None where there is none, or none that can be written."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind):
+        return None, None
+    found = pc.min_max(column)
+    return _bound(found["min"], kind, up=False), _bound(found["max"], kind, up=True)
+
+
+def _bound(value: pa.Scalar, kind: pa.DataType, *, up: bool) -> Any:
+    """A bound, no tighter than it is: times in milliseconds, long texts cut."""
+    if not value.is_valid:
+        return None
+    if pa.types.is_timestamp(kind):
+        us = value.cast(pa.timestamp("us", tz=kind.tz), safe=False).value
+        milliseconds = -(-us // 1000) if up else us // 1000
+        with suppress(OverflowError):  # outside of the years 1 to 9999
+            return f"{(datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)).isoformat(timespec='milliseconds')}Z"  # noqa: DTZ001
+        return None
+    plain = value.as_py()
+    if isinstance(plain, str) and len(plain) > _LONGEST_BOUND:
+        return plain[:_LONGEST_BOUND] + chr(sys.maxunicode) * up
+    if isinstance(plain, Decimal):
+        near = float(plain)
+        return near if Decimal(near) == plain else math.nextafter(near, math.inf if up else -math.inf)
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return None
+    return plain.isoformat() if isinstance(plain, date) else plain if isinstance(plain, str | int | float) else None

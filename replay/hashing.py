@@ -27,13 +27,13 @@ def buckets(keys: pa.Array, count: int) -> NDArray[np.int64]:
     return (_hash(keys) % np.uint64(count)).astype(np.int64)
 
 
-def split(rows: pa.RecordBatch, count: int) -> list[tuple[int, pa.RecordBatch]]:
-    """Rows by the bucket of their key, in their order; buckets without rows are left out."""
+def split(rows: pa.RecordBatch, count: int, keys: pa.Array | None = None) -> list[tuple[int, pa.RecordBatch]]:
+    """Rows by the bucket of their key (the column `key`, unless others are given), in their order; buckets without rows are left out."""
     if rows.num_rows == 0:
         return []
     if count == 1:
         return [(0, rows)]
-    of_row = buckets(rows["key"], count)
+    of_row = buckets(rows["key"] if keys is None else keys, count)
     order = np.argsort(of_row, kind="stable")
     ends = np.searchsorted(of_row[order], np.arange(count + 1))
     moved = rows.take(pa.array(order))
@@ -53,7 +53,8 @@ def _hash(keys: pa.Array) -> NDArray[np.uint64]:
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
         numbers = keys.view(width).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     else:
-        wide = pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else pa.large_string()
+        is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+        wide = pa.large_binary() if is_bytes else pa.large_string()
         text = keys.cast(wide).fill_null("" if wide == pa.large_string() else b"")
         _, offsets, data = text.buffers()
         ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]

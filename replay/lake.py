@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
@@ -40,13 +39,15 @@ class Lake:
 
     def __post_init__(self) -> None:
         """A local lake is told by its absolute path, so that every process finds the same one."""
-        if urlparse(self.root).scheme in ("", "file"):
-            object.__setattr__(self, "root", str(Path(urlparse(self.root).path).resolve()))
+        if "://" not in self.root or self.root.startswith("file://"):
+            object.__setattr__(self, "root", str(Path(self.root.removeprefix("file://")).resolve()))
+            if "%" in self.root:
+                raise LakeError(f"lake: '{self.root}' given; allowed are folders without '%', which Delta takes for part of an address.")
 
     @property
     def local(self) -> bool:
         """Whether the lake is a folder of this machine."""
-        return urlparse(self.root).scheme == ""
+        return "://" not in self.root
 
     def address(self, *names: str) -> str:
         """The address of something in the lake."""

@@ -6,11 +6,12 @@ before; the late rule depends on the log alone, so what the run did not read is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engines.contract import TIMESTAMP
@@ -19,24 +20,25 @@ from replay.envelope import LATE
 from replay.file_slices import file_slices
 from replay.finals import order
 from replay.lifting import judge, late_schema, with_watermark
-from replay.log import Log, day_end, day_of, day_start
+from replay.log import Log, day_end, day_start
 from replay.plan import Plan
 from replay.reading import conform
 
 
-def late_of_days(plan: Plan, first: date, last: date) -> Iterator[tuple[date, pa.Table]]:
-    """The late tuples of each day of the clock, in order of arrival."""
+def late_of_days(plan: Plan, days: Sequence[date]) -> Iterator[tuple[date, pa.Table]]:
+    """The late tuples of each day of the clock, in order of arrival: at no time those of more than one day in memory."""
     table = plan.lake.table(plan.output(LATE))
-    found = [table.to_pyarrow_table()] if table is not None else []
-    for name, log in plan.logs.items():
-        gap_end = min(max(plan.span.begin[name], log_start(log, first)), log_start(log, last, after=True))
-        found += list(_judged(plan, name, log, log_start(log, first), gap_end))
-    rows = pa.concat_tables([late_schema(plan.schema).empty_table(), *found])
-    days = _days_of(plan, rows)
-    for n in range(first.toordinal(), last.toordinal() + 1):
-        mine = rows.filter(pa.array(days == n))
-        if mine.num_rows:
-            yield date.fromordinal(n), mine.take(order(mine, ["arrival"]))
+    written = table.to_pyarrow_dataset() if table is not None else None
+    for day in days:
+        found = [late_schema(plan.schema).empty_table()]
+        for name, log in plan.logs.items():
+            if written is not None:
+                found.append(written.to_table(filter=_of_day(plan, name, day)))
+            begin, end = log_start(log, day), log_start(log, day, after=True)
+            found += _judged(plan, name, log, begin, min(max(plan.span.begin[name], begin), end))
+        rows = pa.concat_tables(found)
+        if rows.num_rows:
+            yield day, rows.take(order(rows, ["arrival"]))
 
 
 def log_start(log: Log, day: date, *, after: bool = False) -> int:
@@ -48,7 +50,7 @@ def log_start(log: Log, day: date, *, after: bool = False) -> int:
 def _judged(plan: Plan, name: str, log: Log, begin: int, end: int) -> Iterator[pa.Table]:
     """The late tuples among arrivals that this run did not read."""
     clock = plan.engine.clock(name)
-    for part in file_slices(name, log, begin, end, alone=False):
+    for part in file_slices(name, log, begin, end):
         with pq.ParquetFile(plan.lake.files(log.address).open_input_file(part.path)) as parquet:
             ts = parquet.read(columns=["ts"])["ts"].combine_chunks().cast(TIMESTAMP).view(pa.int64()).to_numpy()
             late = np.zeros(len(ts), np.bool_)
@@ -60,11 +62,9 @@ def _judged(plan: Plan, name: str, log: Log, begin: int, end: int) -> Iterator[p
                 yield pa.Table.from_batches([with_watermark(rows, ts, part.clock_before, at, clock)])
 
 
-def _days_of(plan: Plan, rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The ordinal of each late tuple's day: that of its clock, which is its watermark and the stream's delay."""
-    micros = rows["watermark"].combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
-    delays = {name: plan.engine.clock(name).delay_us for name in plan.streams}
-    only = next(iter(delays.values()))
-    delay = np.array([delays[n] for n in rows["stream"].to_pylist()]) if len(delays) > 1 else only
-    days: np.ndarray[tuple[int], np.dtype[np.int64]] = (micros + delay) // 86_400_000_000 + day_of(0).toordinal()
-    return days
+def _of_day(plan: Plan, name: str, day: date) -> pc.Expression:
+    """Which rows that the run wrote are of a stream and a day: that of the tuple's clock, which is its watermark and the stream's delay."""
+    delay = plan.engine.clock(name).delay_us
+    since, until = (pa.scalar(instant - delay, TIMESTAMP) for instant in (day_start(day), day_end(day)))
+    of_day = (pc.field("watermark") >= since) & (pc.field("watermark") < until)
+    return of_day & (pc.field("stream") == name) if len(plan.streams) > 1 else of_day

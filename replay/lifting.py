@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engines.contract import BEGINNING, NOWHERE, TIMESTAMP, Clock, Interval, Operator
+from engines.spec import SpecError
 from engines.state import pack
 from replay.envelope import LATE, METRICS, PARTIALS, Envelope
 from replay.hashing import split
@@ -39,6 +40,22 @@ class Piece:
     """Whether the tuples of this stream meet no others."""
     alone_before: int = BEGINNING
     """Event time up to which nothing accepted later lies, where the log knows more than the clock does."""
+
+
+def check_times(table: pa.Table) -> None:
+    """Refuse a table whose times cannot be replayed, with a sentence."""
+    for name in ("ts",) if "ts" in table.schema.names or "start" not in table.schema.names else ("start", "end"):
+        if name not in table.schema.names:
+            raise SpecError(f"{name}: the stream has no such column; there are {', '.join(table.schema.names)}.")
+        if not pa.types.is_timestamp(table.schema.field(name).type):
+            raise SpecError(f"{name}: the column is {table.schema.field(name).type}; allowed is {TIMESTAMP}.")
+        if table[name].null_count:
+            raise SpecError(f"{name}: row {table[name].is_null().index(True).as_py()} is null; every tuple needs a time.")
+        try:
+            table[name].cast(TIMESTAMP)
+        except pa.ArrowInvalid:
+            kind = table.schema.field(name).type
+            raise SpecError(f"{name}: the column is {kind}, with times that no whole microseconds are; allowed is {TIMESTAMP}.") from None
 
 
 def late_schema(schema: pa.Schema) -> pa.Schema:

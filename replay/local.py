@@ -19,7 +19,7 @@ from engines.state import one_batch
 from replay.bucket import Bucket, Step
 from replay.envelope import PARTIALS, Envelope
 from replay.finals import final_rows, order
-from replay.lifting import Piece, late_schema, lift_piece
+from replay.lifting import Piece, check_times, late_schema, lift_piece
 from replay.metrics import metrics_table
 from replay.span import Emission
 
@@ -94,21 +94,6 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
         end = tuples.num_rows
         step([Envelope(b, end, end, stream, FOREVER, FOREVER, PARTIALS, b"") for stream in streams for b in range(count)])
     return _gather(steps, operator, table.schema, group[0].state.final)
-
-
-def check_times(table: pa.Table) -> None:
-    """Refuse a table whose times cannot be replayed, with a sentence."""
-    for name in ("ts",) if "ts" in table.schema.names or "start" not in table.schema.names else ("start", "end"):
-        if name not in table.schema.names:
-            raise SpecError(f"ts: the stream has no such column; there are {', '.join(table.schema.names)}.")
-        if not pa.types.is_timestamp(table.schema.field(name).type):
-            raise SpecError(f"{name}: the column is {table.schema.field(name).type}; allowed is timestamp[us, tz=UTC].")
-        if table[name].null_count:
-            raise SpecError(f"{name}: row {_first_null(table[name])} is null; every tuple needs a time.")
-
-
-def _first_null(column: pa.ChunkedArray) -> int:
-    return int(column.is_null().index(True).as_py())
 
 
 def _with_arrival(table: pa.Table) -> pa.Table:

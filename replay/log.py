@@ -22,6 +22,9 @@ FORMAT = "Reprise log, format 1"
 FIRST_CHANGED = "reprise.first_changed_arrival"
 OWN_COLUMNS = ("arrival", "arrived", "clock")
 DAY_US = 86_400_000_000
+FIRST_US = -62_135_596_800_000_000
+LAST_US = 253_402_300_799_999_999
+"""The years 1 to 9999: the log is kept by day, and there are no other days."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Log:
 
     lake: Lake
     address: str
+    id: str
+    """Delta's name of the table: one that was removed and written anew has another, though its versions count from 0 again."""
     version: int
     schema: pa.Schema
     paths: list[str]
@@ -42,6 +47,8 @@ class Log:
     """The clock of the log's first tuple."""
     arrived: NDArray[np.int64]
     """`arrived` of the first tuple of each file."""
+    arrived_end: int
+    """`arrived` of the last tuple."""
     least_ts: NDArray[np.int64]
     """A time that no tuple of the file is before, as Delta knows it: cut to milliseconds."""
 
@@ -65,13 +72,14 @@ class Log:
                 raise LakeError(f"log {address}: the column '{name}' should be {kind}; found are {', '.join(schema.names)}.")
         actions = pa.table(table.get_add_actions(flatten=True)).sort_by("min.arrival")
         return cls(
-            lake, address, table.version(), schema,
+            lake, address, str(table.metadata().id), table.version(), schema,
             paths=actions["path"].to_pylist(),
             first=_int64(actions, "min.arrival"),
             rows=_int64(actions, "num_records"),
             clock=_int64(actions, "max.clock"),
             clock_first=int(_int64(actions, "min.clock")[0]) if actions.num_rows else BEGINNING,
             arrived=_int64(actions, "min.arrived"),
+            arrived_end=int(_int64(actions, "max.arrived")[-1]) if actions.num_rows else BEGINNING,
             least_ts=_int64(actions, f"min.{times[-1]}"),
         )  # fmt: skip
 
@@ -113,8 +121,8 @@ class Log:
         table = self.lake.table(self.address, self.version)
         assert table is not None  # noqa: S101 - it was opened before
         later = [entry for entry in table.history(limit=self.version - version) if entry["version"] > version]
-        # A commit that does not say what it changed may have changed everything.
-        return min((int(entry.get(FIRST_CHANGED, 0)) for entry in later), default=self.end)
+        # A commit that does not say what it changed, or is no longer known, may have changed everything.
+        return min(int(entry.get(FIRST_CHANGED, 0)) for entry in later) if len(later) == self.version - version else 0
 
 
 def normalised(schema: pa.Schema) -> pa.Schema:

@@ -11,16 +11,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, Schema
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from engines.contract import BEGINNING, TIMESTAMP
 from replay.files import FILE_ROWS, Written, write_file
 from replay.lake import Lake, LakeError
-from replay.log import DAY_US, FIRST_CHANGED, FORMAT, OWN_COLUMNS, Log, day_of
+from replay.lifting import check_times
+from replay.log import DAY_US, FIRST_CHANGED, FIRST_US, FORMAT, LAST_US, OWN_COLUMNS, Log, day_of
 
-_ALL_STATISTICS = {"delta.dataSkippingNumIndexedCols": "-1"}
-"""Of every column, not of the first 32: a profile tells what is missing from statistics."""
+_PROPERTIES = {
+    # Statistics of every column, not of the first 32: a profile tells what is missing from them.
+    "delta.dataSkippingNumIndexedCols": "-1",
+    # Every commit says from which arrival on it has changed the log. Were old ones forgotten, published days could not be known to stand.
+    "delta.logRetentionDuration": "interval 36500 days",
+}
 
 
 def append(lake: Lake, stream: str, tuples: Iterable[pa.Table] | pa.Table, *, file_rows: int = FILE_ROWS) -> Log:
@@ -34,12 +41,11 @@ def append(lake: Lake, stream: str, tuples: Iterable[pa.Table] | pa.Table, *, fi
     """
     address = lake.address("streams", stream)
     known = Log.open(lake, address) if lake.table(address) is not None else None
-    arrival, clock, arrived = (known.end, known.clock_end, known.clock_end) if known else (0, BEGINNING, BEGINNING)
+    arrival, clock, arrived = (known.end, known.clock_end, known.arrived_end) if known else (0, BEGINNING, BEGINNING)
     first, schema, adds = arrival, known.schema if known else None, []
     for part in _parts([tuples] if isinstance(tuples, pa.Table) else tuples, file_rows):
+        _check(stream, part)
         rows, clock, arrived = complete(part, arrival, clock, arrived)
-        if "day" in rows.schema.names:
-            raise LakeError(f"stream {stream}: a column 'day' given; the log keeps its own day under that name, so another is allowed.")
         if schema is not None and rows.schema != schema:
             raise LakeError(f"stream {stream}: columns {_told(rows.schema)} given; its log has {_told(schema)}.")
         schema = rows.schema
@@ -48,8 +54,22 @@ def append(lake: Lake, stream: str, tuples: Iterable[pa.Table] | pa.Table, *, fi
         arrival += rows.num_rows
     if schema is None:
         raise LakeError(f"stream {stream}: no tuples given; a log begins with its first.")
-    commit(lake, address, schema, adds, {FIRST_CHANGED: str(first)})
+    commit(lake, address, schema, adds, {FIRST_CHANGED: str(first)}, onto=known)
     return Log.open(lake, address)
+
+
+def _check(stream: str, tuples: pa.Table) -> None:
+    """Refuse tuples that a log cannot hold."""
+    check_times(tuples)
+    if taken := [name for name in ("arrival", "clock", "day") if name in tuples.schema.names]:
+        raise LakeError(f"stream {stream}: a column {taken[0]!r} given; the log keeps its own under that name, so another is allowed.")
+    for name in ("ts", "start", "end"):
+        if name in tuples.schema.names and tuples.num_rows:
+            bounds = pc.min_max(tuples[name].cast(TIMESTAMP).cast(pa.int64()))
+            if bounds["min"].as_py() < FIRST_US or bounds["max"].as_py() > LAST_US:
+                raise LakeError(
+                    f"stream {stream}: {name} reaches out of the years 1 to 9999; allowed are times in them, for a log has days."
+                )
 
 
 def commit(
@@ -59,22 +79,33 @@ def commit(
     adds: Sequence[AddAction],
     properties: Mapping[str, str],
     *,
+    onto: Log | None,
     replacing: Sequence[str] | None = None,
 ) -> None:
-    """Put files into a log in one commit: behind its end, or in the place of these days; a log that is not there is made."""
-    told = CommitProperties(custom_metadata=dict(properties))
+    """Put files into a log in one commit: behind its end, or in the place of these days; a log that is not there is made.
+
+    Arrivals were counted on from the log as it was read: `onto`, None if there was none. If it is another by now, nothing is written.
+    """
+    told = CommitProperties(custom_metadata=dict(properties), max_commit_retries=0)
     columns = Schema.from_arrow(pa.schema([*schema, ("day", pa.date32())]))
-    table = lake.table(address)
-    if table is None:
-        create_table_with_add_actions(
-            address, columns, list(adds), mode="error", partition_by=["day"], description=FORMAT, storage_options=lake.options(),
-            commit_properties=told, configuration=_ALL_STATISTICS,
-        )  # fmt: skip
-    elif replacing is None:
-        table.create_write_transaction(list(adds), "append", table.schema(), ["day"], commit_properties=told)
-    else:
-        where: list[tuple[str, str, Any]] = [("day", "in", list(replacing))]
-        table.create_write_transaction(list(adds), "overwrite", columns, ["day"], partition_filters=where, commit_properties=told)
+    try:
+        table = lake.table(address, onto.version) if onto else None
+        if table is None:
+            create_table_with_add_actions(
+                address, columns, list(adds), mode="error", partition_by=["day"], description=FORMAT, storage_options=lake.options(),
+                commit_properties=told, configuration=_PROPERTIES,
+            )  # fmt: skip
+        elif replacing is None:
+            table.create_write_transaction(list(adds), "append", table.schema(), ["day"], commit_properties=told)
+        else:
+            where: list[tuple[str, str, Any]] = [("day", "in", list(replacing))]
+            table.create_write_transaction(list(adds), "overwrite", columns, ["day"], partition_filters=where, commit_properties=told)
+    except DeltaError as problem:
+        if (now := lake.table(address)) is None or onto and now.version() == onto.version:
+            raise
+        raise LakeError(
+            f"log {address}: another process has written to it meanwhile, and nothing of this one is stored; do it again."
+        ) from problem
 
 
 def _parts(tables: Iterable[pa.Table], file_rows: int) -> Iterator[pa.Table]:

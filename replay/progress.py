@@ -43,6 +43,13 @@ class Progress:
         return (self.total - self.tuples) / self.tuples_per_second if self.tuples_per_second else None
 
 
+def finished(plan: Plan, metrics: pa.Table) -> bool:
+    """Whether a run has read all of its span and, where it has to, flushed: the flush is a batch of its own, without tuples."""
+    tuples = metrics["tuples"].to_pylist()
+    wanted = sum(plan.span.end[name] - plan.span.begin[name] for name in plan.streams)
+    return sum(tuples) == wanted and (not plan.span.flush or tuples[-1:] == [0])
+
+
 class Watch:
     """Adds up the metrics of batches: those that earlier processes left, then each as it is committed."""
 

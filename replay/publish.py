@@ -22,19 +22,21 @@ from replay.envelope import LATE, STATE
 from replay.files import write_file
 from replay.finals import order
 from replay.interrupts import interrupts_noted
-from replay.lake import Lake
+from replay.lake import Lake, LakeError
 from replay.late import late_of_days
 from replay.log import day_end, day_of, day_start
+from replay.metrics import metrics_of
 from replay.outputs import output_schemas
 from replay.plan import Plan
-from replay.snapshots import SNAPSHOT
-from replay.span import all_days
+from replay.progress import finished
+from replay.span import all_days, sealing_arrival
 
 _OF_BATCHES = ("revision", "retracted")
 """Columns that depend on where batches were cut, and are therefore not published."""
 
 DAYS = pa.schema([
-    ("day", pa.date32()), ("run", pa.string()), ("fingerprint", pa.string()), ("log_versions", pa.string()), ("arrivals", pa.string()),
+    ("day", pa.date32()), ("run", pa.string()), ("fingerprint", pa.string()), ("log_ids", pa.string()),
+    ("log_versions", pa.string()), ("arrivals", pa.string()),
     ("sealed", pa.bool_()), ("results", pa.int64()), ("late", pa.int64()), ("published", TIMESTAMP),
 ])  # fmt: skip
 
@@ -58,23 +60,28 @@ def results_name(plan: Plan) -> str:
 
 
 def publish(plan: Plan) -> Publication:
-    """Replace the days of a finished run in the published tables; who interrupts it gets his way when all of them agree."""
+    """Replace the days of a finished run in the published tables; who interrupts it gets his way when all of them agree.
+
+    Days that the logs no longer have go with it: their rows would be neither right nor wrong.
+    """
+    if not finished(plan, metrics_of(plan.lake, plan.run)):
+        raise LakeError(f"run {plan.run}: it has not come to its end; resume it, and publish it then.")
     first, last = (date.fromisoformat(day) for day in plan.span.days)
-    schemas = published_schemas(plan)
     with interrupts_noted():
-        for output in ("days", *schemas):
-            _prepare(plan, output, DAYS if output == "days" else schemas[output])
+        _prepare(plan)
+        there = set(all_days(plan.logs))
+        gone = [day for day in published_days(plan.lake, results_name(plan)) if day not in there]
         days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
-        counts = {LATE: _replace(plan, LATE, late_of_days(plan, first, last), days)}
-        _replace(plan, STATE, _states(plan), [day_of(end - 1) for end in plan.span.day_ends])
+        counts = {LATE: _replace(plan, LATE, late_of_days(plan, days), [*days, *gone])}
+        _replace(plan, STATE, _states(plan), [*(day_of(end - 1) for end in plan.span.day_ends), *gone])
         for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
-            counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), days)
-        return _record(plan, days, counts)
+            counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), [*days, *gone])
+        return _record(plan, days, gone, counts)
 
 
 def published_schemas(plan: Plan) -> dict[str, pa.Schema]:
     """The columns of each published table, which is partitioned by `day`."""
-    further = {STATE: [("fingerprint", pa.string()), ("log_versions", pa.string())]}
+    further = {STATE: [(name, pa.string()) for name in origin(plan)]}
     return {
         output: pa.schema([*[f for f in schema if f.name not in _OF_BATCHES], *further.get(output, []), ("day", pa.date32())])
         for output, schema in output_schemas(plan).items()
@@ -87,16 +94,29 @@ def published_days(lake: Lake, name: str) -> dict[date, Mapping[str, object]]:
     return {row["day"]: row for row in table.to_pyarrow_table().to_pylist()} if table else {}
 
 
-def _prepare(plan: Plan, output: str, schema: pa.Schema) -> None:
-    """A table for these rows: made if there is none, emptied if another specification wrote it, for no table mixes two."""
-    address, options = results_address(plan.lake, results_name(plan), output), plan.lake.options()
-    fingerprint = plan.engine.spec.fingerprint()
-    table = plan.lake.table(address)
-    if table is None:
-        DeltaTable.create(address, Schema.from_arrow(schema), partition_by=["day"], description=fingerprint, storage_options=options)
-    elif table.metadata().description != fingerprint:
-        write_deltalake(table, schema.empty_table(), mode="overwrite", schema_mode="overwrite", storage_options=options)
-        DeltaTable(address, storage_options=options).alter.set_table_description(fingerprint)
+def _prepare(plan: Plan) -> None:
+    """Tables for the rows: made if there are none; all emptied if another specification, or of other columns, wrote any of them."""
+    options, fingerprint = plan.lake.options(), plan.engine.spec.fingerprint()
+    schemas = {results_address(plan.lake, results_name(plan), name): schema for name, schema in published_schemas(plan).items()}
+    # The record of days comes first: a crash then leaves days that are replayed.
+    schemas = {results_address(plan.lake, results_name(plan), "days"): DAYS, **schemas}
+    tables = {address: plan.lake.table(address) for address in schemas}
+    fit = all(
+        table is None or (table.metadata().description == fingerprint and _columns(table.schema()) == _columns(Schema.from_arrow(schema)))
+        for table, schema in zip(tables.values(), schemas.values(), strict=True)
+    )
+    for address, schema in schemas.items():
+        table = tables[address]
+        if table is None:
+            DeltaTable.create(address, Schema.from_arrow(schema), partition_by=["day"], description=fingerprint, storage_options=options)
+        elif not fit:
+            write_deltalake(table, schema.empty_table(), mode="overwrite", schema_mode="overwrite", storage_options=options)
+            DeltaTable(address, storage_options=options).alter.set_table_description(fingerprint)
+
+
+def _columns(schema: Schema) -> dict[str, str]:
+    """Names and types as Delta has them: it does not know all of Arrow's."""
+    return {field.name: str(field.type) for field in schema.fields}
 
 
 def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tuple[date, pa.Table]]:
@@ -121,11 +141,14 @@ def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tu
 def _states(plan: Plan) -> Iterator[tuple[date, pa.Table]]:
     """The states that the run left on its way."""
     table = plan.lake.table(plan.output(STATE))
-    rows = table.to_pyarrow_table() if table is not None else SNAPSHOT.empty_table()
-    rows = rows.append_column("fingerprint", pa.array([plan.engine.spec.fingerprint()] * rows.num_rows, pa.string()))
-    rows = rows.append_column("log_versions", pa.array([_versions(plan)] * rows.num_rows, pa.string()))
+    if table is None:
+        return
+    states = table.to_pyarrow_dataset()
     for end in plan.span.day_ends:
-        yield day_of(end - 1), rows.filter(pc.equal(rows["day_end"], pa.scalar(end, TIMESTAMP)))
+        rows = states.to_table(filter=pc.field("day_end") == pa.scalar(end, TIMESTAMP))
+        for name, value in origin(plan).items():
+            rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
+        yield day_of(end - 1), rows
 
 
 def _replace(plan: Plan, output: str, rows: Iterator[tuple[date, pa.Table]], days: Sequence[date]) -> dict[date, int]:
@@ -144,14 +167,14 @@ def _replace(plan: Plan, output: str, rows: Iterator[tuple[date, pa.Table]], day
     return counts
 
 
-def _record(plan: Plan, days: Sequence[date], counts: Mapping[str, Mapping[date, int]]) -> Publication:
+def _record(plan: Plan, days: Sequence[date], gone: Sequence[date], counts: Mapping[str, Mapping[date, int]]) -> Publication:
     """Write down, day by day, what was published from what."""
-    arrivals = json.dumps({name: [plan.span.begin[name], plan.span.end[name]] for name in plan.streams})
+    made = {name: value for name, value in origin(plan).items() if name in DAYS.names}
     rows = pa.Table.from_pylist(
         [
             {
-                "day": day, "run": plan.run, "fingerprint": plan.engine.spec.fingerprint(), "log_versions": _versions(plan),
-                "arrivals": arrivals, "sealed": day.isoformat() in plan.span.sealed, "results": counts["results"].get(day, 0),
+                "day": day, "run": plan.run, **made, "arrivals": json.dumps(_arrivals(plan, day)),
+                "sealed": day.isoformat() in plan.span.sealed, "results": counts["results"].get(day, 0),
                 "late": counts[LATE].get(day, 0), "published": datetime.now(UTC),
             }
             for day in days
@@ -159,9 +182,21 @@ def _record(plan: Plan, days: Sequence[date], counts: Mapping[str, Mapping[date,
         schema=DAYS,
     )  # fmt: skip
     by_day = ((day, rows.slice(at, 1).drop_columns(["day"])) for at, day in enumerate(days))
-    _replace(plan, "days", by_day, days)
+    _replace(plan, "days", by_day, [*days, *gone])
     return Publication(results_address(plan.lake, results_name(plan)), rows)
 
 
-def _versions(plan: Plan) -> str:
-    return json.dumps({name: version for name, (_, version) in plan.streams.items()})
+def _arrivals(plan: Plan, day: date) -> dict[str, tuple[int, int]]:
+    """What a day's results hang on, from where the run began: what changes behind that changes other days of the run only."""
+    ends = {name: sealing_arrival(log, plan.engine.clock(name), day) for name, log in plan.logs.items()}
+    return {name: (plan.span.begin[name], min(ends[name], plan.span.end[name])) for name in plan.streams}
+
+
+def origin(plan: Plan) -> dict[str, str]:
+    """What made rows: a day stands, and a state can be gone on from, only where all of this is the same."""
+    return {
+        "fingerprint": plan.engine.spec.fingerprint(),
+        "layout": str(plan.engine.version),
+        "log_ids": json.dumps({name: log.id for name, log in plan.logs.items()}),
+        "log_versions": json.dumps({name: version for name, (_, version) in plan.streams.items()}),
+    }

@@ -35,7 +35,8 @@ def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schem
 
     def column(name: str) -> pa.Array:
         if name == "arrival":
-            return pa.array(np.arange(first, first + rows.num_rows))
+            # Arrivals of several streams are told apart, or their merging would settle ties between them, as batches happen to be cut.
+            return pa.array(np.arange(first, first + rows.num_rows) * part.streams + part.turn)
         if name == "stream":
             return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array([part.stream]))
         return rows[name] if name in there else pa.nulls(rows.num_rows, schema.field(name).type)

@@ -12,6 +12,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,7 +34,7 @@ from replay.metrics import metrics_of
 from replay.outputs import create_tables
 from replay.plan import PLAN, Plan, columns_of, serialised
 from replay.processor import Processor
-from replay.progress import Progress, Watch
+from replay.progress import Progress, Watch, finished
 from replay.sink import commit_batch
 from replay.span import Span, whole
 
@@ -133,6 +134,9 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
         query = _start(spark, plan, watch)
         _status(plan, "running")
         _follow(query, plan, watch, on_progress, interrupted)
+        if not finished(plan, metrics_of(plan.lake, plan.run)):
+            _status(plan, "cancelled")
+            raise RunError(f"run {plan.run}: its query was stopped before its end, though not by this process; resume the run.")
         _status(plan, "succeeded")
         progress = watch.progress()
         if on_progress:
@@ -167,13 +171,17 @@ def load_plan(lake: Lake, run: str) -> Plan:
     document = lake.read_json(lake.address("runs", run), PLAN)
     if document is None:
         raise LakeError(f"run {run}: there is none in {lake.root}.")
-    return Plan.from_json(json.dumps(document))
+    return Plan.from_json(
+        json.dumps({**document, "lake": {"root": document["lake"]["root"], "storage_options": dict(lake.storage_options)}})
+    )
 
 
 def _keep_plan(plan: Plan) -> None:
     """Write the plan down, or make sure that the run's folder belongs to this very plan."""
     known = plan.lake.read_json(plan.folder, PLAN)
     document = json.loads(plan.to_json())
+    for written in filter(None, (known, document)):
+        written["lake"].pop("storage_options", None)  # keys to a store are no one's to read, and may be others when a run goes on
     if known is None:
         plan.lake.write_json(plan.folder, PLAN, document)
     elif known != document:
@@ -242,8 +250,12 @@ def remove_old(lake: Lake, older_than: timedelta) -> list[str]:
     folders = files.get_file_info(FileSelector("runs", allow_not_found=True))
     gone = []
     for folder in folders:
-        status = lake.read_json(lake.address("runs", folder.base_name), STATUS)
-        if status and status["status"] != "running" and datetime.now(UTC) - datetime.fromisoformat(status["at"]) > older_than:
-            files.delete_dir(f"runs/{folder.base_name}")
-            gone.append(folder.base_name)
+        address = lake.address("runs", folder.base_name)
+        status = lake.read_json(address, STATUS)
+        # What is said to run may have been killed: in a folder of this machine it is seen by whether somebody holds it.
+        ended = status is not None and (status["status"] != "running" or lake.local)
+        if status and ended and datetime.now(UTC) - datetime.fromisoformat(status["at"]) > older_than:
+            with suppress(LakeError), claimed(lake, address):
+                files.delete_dir(f"runs/{folder.base_name}")
+                gone.append(folder.base_name)
     return gone

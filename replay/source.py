@@ -79,7 +79,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan, alone = self.plan, len(self.plan.streams) == 1
         tasks: list[InputPartition] = []
         for name, log in plan.logs.items():
-            slices = file_slices(name, log, start["read"][name], end["read"][name], alone=alone)
+            slices = file_slices(name, log, start["read"][name], end["read"][name], among=list(plan.streams))
             tasks += [Pieces(part) for part in _shares(slices, plan.tasks)]
         if start == self.initialOffset() and plan.span.start is not None:
             tasks.append(Begun(None))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engines.contract import BEGINNING, FOREVER, Engine
+from engines.contract import BEGINNING, FOREVER, Clock, Engine
 from engines.spec import SpecError
 from replay.log import Log, day_end, day_of, day_start
 
@@ -103,6 +103,8 @@ def neighbours(days: Sequence[date]) -> list[tuple[date, date]]:
 
 def all_days(logs: Mapping[str, Log]) -> list[date]:
     """Every day of the logs together, silent ones too."""
+    if silent := [name for name, log in logs.items() if not log.end]:
+        raise SpecError(f"streams: the log of '{silent[0]}' has no tuples; allowed are streams with some.")
     first = min(log.days()[0] for log in logs.values())
     last = max(log.days()[-1] for log in logs.values())
     return [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
@@ -138,7 +140,7 @@ def of_days(logs: Mapping[str, Log], engine: Engine, first: date, last: date, st
             begin, reason = dict(start.read), f"from the state of {day_of(start.day_end - 1)}"
     else:
         start = None
-    end = {name: log.end if is_last else _file_end(log, until + engine.clock(name).behind_us) for name, log in logs.items()}
+    end = {name: log.end if is_last else sealing_arrival(log, engine.clock(name), last) for name, log in logs.items()}
     wanted = [day for day in days if first <= day <= last]
     done = [day for day in wanted if sealed(logs, engine, day)]
     passed = [day for day in days if day <= last and (start is None or day_end(day) > start.day_end)] if lookback is None else []
@@ -157,13 +159,13 @@ def of_days(logs: Mapping[str, Log], engine: Engine, first: date, last: date, st
     )
 
 
+def sealing_arrival(log: Log, clock: Clock, day: date) -> int:
+    """The arrival up to which a log is read for a day's results: after the file that seals it, or the end if nothing does yet."""
+    file = int(np.searchsorted(log.clock, day_end(day) + clock.behind_us, side="left"))
+    return int(log.first[file] + log.rows[file]) if file < len(log.first) else log.end
+
+
 def _file_start(log: Log, after: int) -> int:
     """The first arrival of the file that holds the first clock after this event time."""
     file = int(np.searchsorted(log.clock, after, side="right"))
     return int(log.first[file]) if file < len(log.first) else log.end
-
-
-def _file_end(log: Log, clock: int) -> int:
-    """The arrival after the file that holds the first clock at or after this one."""
-    file = int(np.searchsorted(log.clock, clock, side="left"))
-    return int(log.first[file] + log.rows[file]) if file < len(log.first) else log.end

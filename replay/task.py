@@ -23,7 +23,7 @@ from replay.snapshots import read_snapshot
 
 def lifted(plan: Plan, files: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
     """The envelopes of some files."""
-    places = _places(plan)
+    places = labels(plan.buckets)
     for part in files:
         clock = plan.engine.clock(part.stream)
         piece = read_piece(plan.lake, part, plan.operator, plan.schema, clock)
@@ -36,13 +36,13 @@ def ended(plan: Plan, streams: Sequence[str], upto: Sequence[int]) -> Iterator[p
     yield to_batch([
         Envelope(place, end, end, stream, FOREVER, FOREVER, PARTIALS, b"")
         for stream, end in zip(streams, upto, strict=True)
-        for place in _places(plan)
+        for place in labels(plan.buckets)
     ])  # fmt: skip
 
 
 def begun(plan: Plan) -> Iterator[pa.RecordBatch]:
     """The state of an earlier day for every bucket; with it, how far it had come."""
-    start, places = plan.span.start, _places(plan)
+    start, places = plan.span.start, labels(plan.buckets)
     if start is None:
         return
     reached = [
@@ -57,7 +57,3 @@ def begun(plan: Plan) -> Iterator[pa.RecordBatch]:
         for bucket, mine in split(rows, len(places))
     ]
     yield to_batch([*reached, *tables])
-
-
-def _places(plan: Plan) -> Sequence[int]:
-    return labels(1 if plan.operator.one_bucket else plan.buckets)

@@ -82,11 +82,11 @@ class Operator:
             SpecError: if a column is missing, or of a type that does not fit.
         """
         self._frame = spec.frame
-        self._key = _key(spec.key, stream)
+        self.key = _key(spec.key, stream)
         self._where = Predicate(parse(spec.frame.where), stream, setting="frame.where")
         self._layout = Layout(spec.aggregates, stream, finite=True)
-        self.columns = tuple(dict.fromkeys(["ts", *filter(None, [self._key]), *self._where.columns, *self._layout.columns]))
-        key = key_type(pa.schema([("key", stream.field(self._key).type)] if self._key else []))
+        self.columns = tuple(dict.fromkeys(["ts", *filter(None, [self.key]), *self._where.columns, *self._layout.columns]))
+        key = key_type(pa.schema([("key", stream.field(self.key).type)] if self.key else []))
         results = pa.schema([
             ("frame_id", pa.string()), ("key", key), ("kind", pa.string()), ("start", TIMESTAMP), ("end", TIMESTAMP),
             ("tuples", pa.int64()), *self._layout.outputs, ("open", pa.bool_()), ("decided", TIMESTAMP),
@@ -139,9 +139,9 @@ class Operator:
         return {"results": _in_order(rows)}
 
     def _codes(self, tuples: pa.RecordBatch) -> tuple[Array, pa.Array]:
-        if self._key is None:
+        if self.key is None:
             return fixed(np.zeros(tuples.num_rows, np.int32)), pa.nulls(1, self.partials.field("key").type)
-        codes, keys = encode(tuples.column(self._key))
+        codes, keys = encode(tuples.column(self.key))
         return fixed(codes), keys
 
     def _frames(self, pieces: Pieces, runs: Runs) -> pa.RecordBatch:

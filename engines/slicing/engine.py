@@ -89,7 +89,8 @@ class Operator:
         self.tables: Mapping[str, pa.Schema] = {"slices": self.partials}
         self.outputs: Mapping[str, pa.Schema] = {"results": self._results.schema}
         self.identity: Mapping[str, Sequence[str]] = {"results": ("query", "key", "measure_end", "measure_start")}
-        self.columns: Sequence[str] = tuple(dict.fromkeys(["ts", *["key"] * ("key" in schema.names), *self._layout.columns]))
+        self.key = "key" if "key" in schema.names else None
+        self.columns: Sequence[str] = tuple(dict.fromkeys(["ts", *filter(None, [self.key]), *self._layout.columns]))
 
     def lift(self, tuples: pa.RecordBatch, alone: Interval) -> pa.RecordBatch:
         """One partial for each key and slice that these tuples fall into."""

@@ -103,7 +103,7 @@ class Results:
         asked = [places[query.aggregates, shape_of(query.window)] for query in self._queries]
         rows = blocks[0] if len(blocks) == 1 else pa.concat_batches(blocks)
         if len(asked) > 1:
-            rows = rows.take(pa.array(np.concatenate([np.arange(place.start, place.stop) for place in asked])))
+            rows = pa.concat_batches([rows.slice(place.start, len(place)) for place in asked])
         names = pa.concat_arrays([pa.repeat(query.name, len(place)) for query, place in zip(self._queries, asked, strict=True)])
         return rows.set_column(0, self.schema.field("query"), names), counts
 

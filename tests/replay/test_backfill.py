@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 from datetime import date
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from engines import build
+from engines.contract import BEGINNING
 from replay import log_writer
 from replay.backfill import backfill
 from replay.lake import Lake
-from replay.log import Log
+from replay.log import FIRST_CHANGED, Log, day_end
 from replay.publish import published_days
 from replay.span import all_days
 from tests.replay.harness import CLOCKS, SPECS, assert_published, in_process, stream, with_clock
@@ -62,6 +66,36 @@ def test_a_log_that_grows_is_replayed_where_it_must_be_and_nowhere_else(lake: La
         assert again >= {day for day, record in before.items() if not record["sealed"]}
         assert_published(lake, f"{spec['technique']}__s", spec, table.slice(0, end))
         assert backfill(None, lake, spec, ["s"]) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("name", SPECS)
+def test_a_log_that_is_changed_is_replayed_from_there_on(lake: Lake, name: str, clock: str) -> None:
+    """All days in one run, then the log holds something else from an arrival on: days sealed by then stand."""
+    spec = with_clock(SPECS[name], clock)
+    behind = build(spec).clock("s").behind_us
+    table = stream(7, behind_us=behind)
+    log = log_writer.append(lake, "s", table, file_rows=10)
+    backfill(None, lake, spec, ["s"])  # type: ignore[arg-type]
+    file = log.file_of(200)
+    changed, day = int(log.first[file]), log.paths[file].partition("day=")[2].partition("/")[0]
+    begin = next(int(first) for first, path in zip(log.first, log.paths, strict=True) if f"day={day}" in path)
+    others = table.set_column(
+        2, "v", pa.chunked_array([table["v"].slice(0, changed), pc.negate(table["v"].slice(changed)).combine_chunks()])
+    )
+    rows, _, _ = log_writer.complete(others.slice(begin), begin, log.clock_before(log.file_of(begin)), BEGINNING)
+    adds = [log_writer.write_day(lake, log.address, part).action() for part in log_writer.by_day(rows)]
+    days = sorted({path.partition("day=")[2].partition("/")[0] for path in log.paths})
+    told = {FIRST_CHANGED: str(changed)}
+    log_writer.commit(lake, log.address, log.schema, adds, told, onto=log, replacing=[one for one in days if one >= day])
+
+    done = backfill(None, lake, spec, ["s"])  # type: ignore[arg-type]
+    again = [one for run in done for one in run.publication.days["day"].to_pylist()]
+    clocks = np.maximum.accumulate(table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64))
+    sealed = [one for one in all_days({"s": log}) if clocks[changed - 1] >= day_end(one) + behind]
+    assert again == [one for one in all_days({"s": log}) if one not in sealed]
+    assert 0 < len(sealed) < len(all_days({"s": log}))
+    assert_published(lake, f"{spec['technique']}__s", spec, others)
 
 
 def test_a_day_begins_where_it_can(lake: Lake) -> None:

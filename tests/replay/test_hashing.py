@@ -18,6 +18,7 @@ KEYS = {
     "float": pa.array([1.5, -1.5, 0.0, None, 1.5]),
     "text": pa.array(["a", "", "äö", None, "a"]),
     "bytes": pa.array([b"a", b"", b"\xff", None, b"a"]),
+    "bytes of one size": pa.array([b"ab", b"\x00\x00", b"\xff\xfe", None, b"ab"], pa.binary(2)),
     "timestamp": pa.array([1_704_067_200_000_000, -1, 1_704_153_600_000_000, None, 1_704_067_200_000_000], pa.timestamp("us", tz="UTC")),
     "date": pa.array([date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 3), None, date(2024, 1, 1)]),
     "decimal": pa.array([Decimal("1.5"), Decimal("-1.5"), Decimal("2.5"), None, Decimal("1.5")]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 
 from engines.spec import SpecError
 from replay import log_writer
+from replay.claims import claimed
 from replay.lake import Lake, LakeError
 from replay.metrics import metrics_of
-from replay.plan import Plan
+from replay.plan import PLAN, Plan
 from replay.progress import Progress
-from replay.runs import _cause, _status, load_plan, plan_run, remove_old
+from replay.runs import _cause, _keep_plan, _status, load_plan, plan_run, remove_old
 from tests.replay.harness import SPECS, in_process, stream
 
 
@@ -31,8 +33,22 @@ def test_runs_are_removed_some_time_after_they_ended_and_never_while_they_run(la
         in_process(None, plan)
         _status(plan, status)
     assert remove_old(lake, timedelta(hours=1)) == []
-    assert sorted(remove_old(lake, timedelta(0))) == ["done", "stopped"]
+    with claimed(lake, lake.address("runs", "busy")):
+        assert sorted(remove_old(lake, timedelta(0))) == ["done", "stopped"]
     assert [folder.name for folder in (Path(lake.root) / "runs").iterdir()] == ["busy"]
+    # Nobody holds it any more: its process was killed before it could say so.
+    assert remove_old(lake, timedelta(0)) == ["busy"]
+
+
+def test_the_keys_to_a_store_are_not_written_down_and_may_change(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1))
+    plan = plan_run(Lake(lake.root, {"secret": "abracadabra"}), SPECS["frames"], ["s"], run="mine")
+    _keep_plan(plan)
+    assert "abracadabra" not in (Path(plan.folder) / PLAN).read_text()
+    again = load_plan(Lake(lake.root, {"secret": "new"}), "mine")
+    _keep_plan(again)
+    assert again.lake.storage_options == {"secret": "new"}
+    assert replace(again, lake=plan.lake) == plan
 
 
 def test_speed_and_time_left_count_what_this_process_did() -> None:

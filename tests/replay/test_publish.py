@@ -1,0 +1,226 @@
+"""Published days are those of the log that there is, whatever became of it, and of runs that came to their end.
+
+Driven in this process, with real Delta tables; days of a log that only grows are in test_backfill.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from engines import build
+from engines.contract import BEGINNING, TIMESTAMP
+from engines.frames.engine import Engine
+from replay import log_writer, publish
+from replay.backfill import backfill, pending, plan_days
+from replay.lake import Lake, LakeError
+from replay.log import FIRST_CHANGED, Log
+from replay.sink import write_step
+from tests.replay.harness import DAY, HOUR, SPECS, START, assert_published, in_process, published, stream, with_clock
+
+SLICING = with_clock(SPECS["short windows"], "an hour")
+FRAMES = with_clock(SPECS["frames"], "an hour")
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.backfill.execute", in_process)
+
+
+def day(number: int, v: Any = 1.0) -> pa.Table:
+    """A day of a stream, a tuple every hour."""
+    return pa.table(
+        {"ts": pa.array([START + number * DAY + hour * HOUR for hour in range(24)], TIMESTAMP), "key": ["a"] * 24, "v": [v] * 24}
+    )
+
+
+def days(*values: Any) -> pa.Table:
+    return pa.concat_tables([day(number, v) for number, v in enumerate(values)])
+
+
+def replace_days(lake: Lake, table: pa.Table, since: int) -> None:
+    """Put other tuples into a log from a day on, as ingestion does when raw files have changed."""
+    log = Log.open(lake, lake.address("streams", "s"))
+    first = since * 24
+    clock = log.clock_before(log.file_of(first)) if first else BEGINNING
+    adds, schema = [], log.schema
+    if table.num_rows > first:
+        rows, _, _ = log_writer.complete(table.slice(first), first, clock, clock)
+        adds, schema = [log_writer.write_day(lake, log.address, part).action() for part in log_writer.by_day(rows)], rows.schema
+    gone = [one.isoformat() for one in log.days()[since:]]
+    log_writer.commit(lake, log.address, schema, adds, {FIRST_CHANGED: str(first)}, onto=log, replacing=gone)
+
+
+def still_to_do(lake: Lake, spec: dict[str, Any] = SLICING, stream: str = "s") -> list[tuple[date, date]]:
+    return pending(lake, spec, [stream], None, again=False, one_by_one=False, publish_as=None)
+
+
+def replay(lake: Lake, spec: dict[str, Any] = SLICING, **settings: Any) -> None:
+    backfill(None, lake, spec, ["s"], **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec", [SLICING, FRAMES], ids=["slicing", "frames"])
+def test_a_log_that_was_removed_and_written_anew_is_another(lake: Lake, spec: dict[str, Any]) -> None:
+    log = log_writer.append(lake, "s", days(1.0, 2.0, 3.0))
+    replay(lake, spec)
+    shutil.rmtree(log.address)
+    other = days(-1.0, 5.0, 0.5)
+    log_writer.append(lake, "s", other)
+    assert still_to_do(lake, spec) == [(log.days()[0], log.days()[-1])]
+    replay(lake, spec, one_by_one=True)
+    assert_published(lake, f"{spec['technique']}__s", spec, other)
+
+
+def test_a_log_of_the_same_name_elsewhere_is_another(lake: Lake) -> None:
+    log_writer.append(lake, "s", days(1.0, 2.0))
+    replay(lake)
+    assert still_to_do(lake) == []
+    elsewhere = Lake(lake.address("elsewhere"))
+    log = log_writer.append(elsewhere, "s", days(3.0, 4.0))
+    assert still_to_do(lake, stream="elsewhere/streams/s") == [(log.days()[0], log.days()[-1])]
+
+
+def test_what_is_no_longer_known_of_a_log_may_have_changed(lake: Lake) -> None:
+    log = log_writer.append(lake, "s", days(1.0, 2.0, 3.0))
+    table = lake.table(log.address)
+    assert table is not None and table.metadata().configuration["delta.logRetentionDuration"] == "interval 36500 days"
+    replay(lake)
+    replace_days(lake, days(1.0, 9.0, 3.0), since=1)
+    log_writer.append(lake, "s", day(3))
+    assert still_to_do(lake)[0][0] == log.days()[0]  # sealed by a tuple of the second day
+    # Somebody keeps less history than the log asks for.
+    table = lake.table(log.address)
+    assert table is not None
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 days"})
+    table = lake.table(log.address)
+    assert table is not None
+    table.create_checkpoint()
+    time.sleep(0.05)
+    table.cleanup_metadata()
+    assert not (Path(log.address) / "_delta_log" / f"{1:020d}.json").exists()
+    now = Log.open(lake, log.address)
+    assert now.first_changed_since(0) == 0
+    assert still_to_do(lake) == [(now.days()[0], now.days()[-1])]
+
+
+@pytest.mark.parametrize("spec", [SLICING, FRAMES], ids=["slicing", "frames"])
+@pytest.mark.parametrize("left", [1, 2])
+def test_days_that_the_log_no_longer_has_are_no_longer_published(lake: Lake, spec: dict[str, Any], left: int) -> None:
+    log_writer.append(lake, "s", days(1.0, 2.0, 3.0, 4.0))
+    replay(lake, spec)
+    shorter = days(1.0, 2.0, 3.0, 4.0).slice(0, left * 24)
+    replace_days(lake, shorter, since=left)
+    replay(lake, spec)
+    name = f"{spec['technique']}__s"
+    assert_published(lake, name, spec, shorter)
+    there = Log.open(lake, lake.address("streams", "s")).days()
+    assert len(there) == left
+    for output in ("results", "late", "days", "state"):
+        assert set(pl.read_delta(publish.results_address(lake, name, output))["day"].to_list()) <= set(there), output
+    assert still_to_do(lake, spec) == []
+
+
+def test_a_column_of_another_type_begins_the_results_anew(lake: Lake) -> None:
+    log_writer.append(lake, "s", days(1, 2, 3))
+    replay(lake)
+    fractions = days(0.5, 1.5, 2.5)
+    replace_days(lake, fractions, since=0)
+    replay(lake, one_by_one=True)
+    assert_published(lake, "slicing__s", SLICING, fractions)
+    assert published(lake, "slicing__s").schema.field("sum_v").type == pa.float64()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint8(), pa.float32(), pa.date32(), pa.bool_(), pa.binary(), pa.large_string(), pa.decimal128(15, 2)]
+)
+def test_keys_of_any_type_are_published_day_by_day(lake: Lake, kind: pa.DataType) -> None:
+    table = days(1.0, 2.0, 3.0)
+    value = pa.scalar("a").cast(kind) if pa.types.is_binary(kind) or pa.types.is_large_string(kind) else pa.scalar(1, pa.int32()).cast(kind)
+    table = table.set_column(1, "key", pa.repeat(value, table.num_rows))
+    log_writer.append(lake, "s", table)
+    replay(lake, one_by_one=True)
+    assert len(publish.published_days(lake, "slicing__s")) == 3
+    assert still_to_do(lake) == []
+
+
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_a_run_that_has_not_come_to_its_end_is_not_published(lake: Lake, batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a batch, with some, and with all but the flush."""
+    log = log_writer.append(lake, "s", days(1.0, 2.0, 3.0))
+    replay(lake)
+    before = published(lake, "slicing__s")
+    plan = plan_days(lake, SLICING, ["s"], log.days()[0], log.days()[-1], batch_tuples=24, buckets=1)
+    written: list[int] = []
+
+    def stopped(*_: object) -> None:
+        if len(written) == batches:
+            raise InterruptedError
+        written.append(1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.replay.harness.write_step", lambda *given: stopped() or write_step(*given))
+        with pytest.raises(InterruptedError):
+            in_process(None, plan)
+    with pytest.raises(LakeError, match=f"run {plan.run}: it has not come to its end; resume it, and publish it then."):
+        publish.publish(plan)
+    assert published(lake, "slicing__s").equals(before)
+
+
+def test_state_of_another_layout_is_passed_over(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = stream(1, tuples=600, behind_us=build(FRAMES).clock("s").behind_us)
+    there = log_writer.append(lake, "s", table, file_rows=20).days()
+    replay(lake, FRAMES, days=there[:3])
+    monkeypatch.setattr(Engine, "version", Engine.version + 1)
+    (fourth,) = backfill(None, lake, FRAMES, ["s"], [there[3]])  # type: ignore[arg-type]
+    assert fourth.plan.span.reason == "from the beginning of the log"
+    replay(lake, FRAMES)
+    assert_published(lake, "frames__s", FRAMES, table)
+
+
+class CrashError(Exception):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["the log has grown", "another specification"])
+@pytest.mark.parametrize("at", range(6))
+def test_a_crash_at_any_table_of_a_publication_is_made_good_by_the_next_one(
+    lake: Lake, at: int, other: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    #   prepare | late, state, results, days | done
+    table = stream(5, behind_us=HOUR)
+    log_writer.append(lake, "s", table.slice(0, 200), file_rows=50)
+    replay(lake, FRAMES)
+    log_writer.append(lake, "s", table.slice(200), file_rows=50)
+    spec = with_clock(SPECS["long frames"], "an hour") if other else FRAMES
+    calls: list[str] = []
+
+    def crashing(real: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **named: Any) -> Any:
+            if len(calls) == at:
+                raise CrashError
+            calls.append(real.__name__)
+            return real(*given, **named)
+
+        return called
+
+    with monkeypatch.context() as patch:
+        for name in ("_prepare", "_replace"):
+            patch.setattr(publish, name, crashing(getattr(publish, name)))
+        if at < 5:
+            with pytest.raises(CrashError):
+                replay(lake, spec)
+        else:
+            replay(lake, spec)
+            assert calls == ["_prepare", *["_replace"] * 4]
+    replay(lake, spec)
+    assert_published(lake, "frames__s", spec, table)
+    replay(lake, FRAMES)
+    assert_published(lake, "frames__s", FRAMES, table)
