@@ -95,15 +95,14 @@ def read_header(head: bytes) -> Header | None:
     >>> read_header(b"# name 0 = timeS: Time [s]\r\n# start_time = Jul 11 2012 02:22:32\r\n*END*\r\n 1\r\n").names
     ['timeS']
     """
-    end = head.find(_END)
-    if end < 0:
+    lines = Lines(head, 0, 0)
+    count = next((number for number, begin in enumerate(lines.begins.tolist(), 1) if head.startswith(_END, begin)), 0)
+    if not count:
         return None
-    after = re.compile(rb"[^\r\n]*(\r\n|\n|\r|$)").match(head, end)
-    stop = after.end() if after else len(head)
-    lines = head[:stop].decode("latin-1").splitlines()
     names: dict[int, str] = {}
     settings: dict[str, str] = {}
-    for line in lines:
+    for number in range(count):
+        line = lines.bytes_of(number).decode("latin-1")
         if match := _NAME.fullmatch(line.rstrip()):
             names[int(match[1])] = match[2].strip()
         elif match := _SETTING.match(line):
@@ -112,8 +111,8 @@ def read_header(head: bytes) -> Header | None:
         [names.get(position, "") for position in range(max(names, default=-1) + 1)],
         _start(settings.get("start_time")),
         _number(settings.get("bad_flag")),
-        stop,
-        len(lines),
+        int(lines.ends[count - 1]),
+        count,
     )
 
 

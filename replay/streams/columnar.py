@@ -1,25 +1,40 @@
 """Columnar files: Parquet, and the data files of a Delta table, some row groups at a time.
 
 Values have types already; those that do not fit the declared ones are rejected like texts that are no numbers. The text of a
-rejected record is its JSON.
+rejected record is its JSON. The names of a Delta table are its schema's: of its files each may lack some.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
-from replay.streams.parsed import Parsed, Reject, Rules, not_a
+from replay.lake import Lake
+from replay.streams.parsed import Parsed, Reject, Rules, StreamError, not_a
 from replay.streams.values import Mask, convert, typed
 
 BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row group of a file."""
+
+    path: str
+    number: int
+    rows: int
+    fixed: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """The columns of a Delta table's partition, which are in no file."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +48,25 @@ class Columnar:
     times: Sequence[str] = ()
     nulls: Sequence[str] = ("",)
 
-    def read(self, files: pafs.FileSystem, path: str, groups: Sequence[int]) -> Iterator[Parsed]:
-        """The records of some row groups."""
+    def read(self, files: pafs.FileSystem, group: Group) -> Iterator[Parsed]:
+        """The records of a row group."""
         first = 0
-        with pq.ParquetFile(files.open_input_file(path)) as parquet:
-            if not groups:
-                return
-            for batch in parquet.iter_batches(
-                BATCH_ROWS, row_groups=list(groups), columns=list(dict.fromkeys(self.at.values())), use_threads=False
-            ):
-                yield self._parsed(batch, first)
+        with pq.ParquetFile(files.open_input_file(group.path)) as parquet:
+            there = [source for source in dict.fromkeys(self.at.values()) if source in parquet.schema_arrow.names]
+            for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=there, use_threads=False):
+                yield self._parsed(self._whole(batch, group.fixed), first)
                 first += batch.num_rows
+
+    def _whole(self, batch: pa.RecordBatch, fixed: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+        """All columns, those too that are not in the file: of the partition, or null where the table got them later."""
+        for source in dict.fromkeys(self.at.values()):
+            if source in fixed:
+                values = pa.repeat(fixed[source], batch.num_rows)
+                at = batch.schema.get_field_index(source)
+                batch = batch.append_column(source, values) if at < 0 else batch.set_column(at, source, values)
+            elif source not in batch.schema.names:
+                batch = batch.append_column(source, pa.nulls(batch.num_rows))
+        return batch
 
     def _parsed(self, batch: pa.RecordBatch, first: int) -> Parsed:
         def text(row: int) -> str:
@@ -52,7 +75,7 @@ class Columnar:
         rules = Rules(batch.num_rows)
         columns: dict[str, pa.Array] = {}
         for name, source in self.at.items():
-            values, taken = self._values(name, batch[source])
+            values, taken = self.values(name, batch[source])
             rules.refuse(~taken, not_a(name, self.types[name]))
             columns[name] = values
         bad, table, rows = rules.broken, pa.table(columns), batch.num_rows
@@ -62,15 +85,69 @@ class Columnar:
             table.filter(pa.array(~bad)) if rejects else table, first + good, lambda row: text(int(good[row])), rows, rows, rejects
         )
 
-    def _values(self, name: str, values: pa.Array) -> tuple[pa.Array, Mask]:
+    def values(self, name: str, values: pa.Array) -> tuple[pa.Array, Mask]:
+        """A column's values as declared, and which of them can be."""
+        kind = self.types[name]
+        if pa.types.is_null(values.type):
+            values = values.cast(kind)
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
         if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
             values = values.cast(pa.string())
         if pa.types.is_string(values.type):
             values = pc.if_else(pc.is_in(values, pa.array(self.nulls, pa.string())), pa.scalar(None, pa.string()), values)
-        if name in self.times or values.type == self.types[name]:
+        if (name in self.times and not _is_bytes(values.type)) or values.type == kind:
             return values, np.ones(len(values), bool)
         if pa.types.is_string(values.type):
-            return typed(values, self.types[name])
-        return convert(values, lambda these: these.cast(self.types[name]))
+            return typed(values, kind)
+        # A whole number that no double is equal to becomes the nearest one, as its digits in a text do.
+        exact = not (pa.types.is_integer(values.type) and pa.types.is_floating(kind))
+        return convert(values, lambda these: these.cast(kind, safe=exact))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Whether values may be texts, or not: it says nothing of their encoding."""
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def footer(folder: Lake, path: str) -> tuple[pa.Schema, list[int]]:
+    """What a Parquet file says of itself: its columns, and how many rows each row group has."""
+    try:
+        with pq.ParquetFile(folder.files(folder.root).open_input_file(path)) as parquet:
+            return parquet.schema_arrow, [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+    except FileNotFoundError:
+        raise StreamError(f"file {path}: it is no longer in {folder.root}.") from None
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise StreamError(f"file {path}: it is not Parquet, as files.format says ({str(problem).splitlines()[0]}).") from None
+
+
+def delta_files(folder: Lake, name: str, version: int) -> tuple[pa.Schema, dict[str, dict[str, pa.Scalar]]]:
+    """The columns of a Delta table, and its files, each with the values of its partition.
+
+    Raises:
+        StreamError: its files alone do not tell what is in it.
+    """
+    try:
+        table = folder.table(f"{folder.root}/{name}", version)
+        told = _why_not(table) if table else "is no longer there"
+    except DeltaError as problem:
+        table, told = None, f"cannot be read ({str(problem).splitlines()[0]})"
+    if table is None or told:
+        raise StreamError(f"file {name}: the Delta table {told}.")
+    added = pa.table(table.get_add_actions())
+    partitions = added["partition"] if "partition" in added.column_names else [{}] * len(added)
+    paths = [f"{name}/{unquote(path)}" for path in added["path"].to_pylist()]  # the log has them as parts of URLs
+    files = {path: dict(partition) for path, partition in zip(paths, partitions, strict=True)}
+    return pa.schema(table.schema().to_arrow()), dict(sorted(files.items()))
+
+
+def _why_not(table: DeltaTable) -> str:
+    """What forbids to read a table's files as they are, or nothing."""
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none":
+        return f"has column mapping (delta.columnMapping.mode is {mode!r}); allowed are tables whose files have the table's own names"
+    # Many tables may have them and few do.
+    may = "deletionVectors" in (table.protocol().reader_features or ())
+    if may and any(batch.num_rows for batch in table.deletion_vectors()):
+        return "has deletion vectors; allowed are tables without, such as REORG TABLE ... APPLY (PURGE) leaves"
+    return ""

@@ -70,7 +70,7 @@ def disorder_log(lake: Lake, stream: str, new: str, delays: Delays, tasks: Tasks
         stretches = by_value(runs, [p for p, _ in found], [m for _, m in found], first=0, clock=BEGINNING, arrived=BEGINNING)
         written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: 1)
         told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
-        commit(lake, address, log.schema, [file.action() for part in written for file in part], told)
+        commit(lake, address, log.schema, [file.action() for part in written for file in part], told, onto=None)
     finally:
         lake.remove_folder(stage.root)
     return Log.open(lake, address)

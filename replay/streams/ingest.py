@@ -136,7 +136,7 @@ class _Ingestion:
         replace_rejects(self.lake, self.stage, self.declaration.name, outcome, gone, self.tasks)
         manifest.write(self.lake)
         told = {FIRST_CHANGED: str(changed), INGESTION: self.name}
-        commit(self.lake, self.address, self._schema(), [file.action() for file in written], told, replacing=days)
+        commit(self.lake, self.address, self._schema(), [file.action() for file in written], told, onto=log, replacing=days)
         new = None if log and changed == log.end == manifest.rows else changed
         return Ingested(
             manifest, new, Log.open(self.lake, self.address).version, [f.name for f in outcome.files], outcome.records, outcome.rejected

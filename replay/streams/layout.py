@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from replay.lake import Lake
 from replay.streams.cnv import SEPARATOR, Cnv, read_header
-from replay.streams.columnar import Columnar
+from replay.streams.columnar import Columnar, Group, delta_files, footer
+from replay.streams.compressed import problem_of
 from replay.streams.declaration import TYPES, Column, Declaration, Files
 from replay.streams.delimited import Delimited
 from replay.streams.jsonlines import JsonLines
-from replay.streams.lines import LONGEST_BYTES, Lines
+from replay.streams.lines import LONGEST_BYTES, Lines, line_ends
 from replay.streams.parsed import StreamError
-from replay.streams.raw import RawFile, is_compressed, open_raw
+from replay.streams.raw import RawFile, open_raw
 from replay.streams.records import file_value
+from replay.streams.times import read_times
 from replay.streams.values import typed
 
 _BOM = b"\xef\xbb\xbf"
@@ -41,8 +42,8 @@ class Layout:
     """How many lines come before them."""
     origin_us: int = 0
     """What its times count from."""
-    groups: Sequence[tuple[str, int, int]] = ()
-    """Columnar files: path, row group and rows of each."""
+    groups: Sequence[Group] = ()
+    """Of columnar files."""
 
 
 def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
@@ -145,23 +146,43 @@ def _check_delimiter(file: RawFile, declaration: Declaration, form: Files, lines
 
 
 def _columnar(folder: Lake, file: RawFile, declaration: Declaration, form: Files) -> Layout:
-    files = folder.files(folder.root)
-    paths = [file.name]
     if form.format == "delta":
-        table = folder.table(f"{folder.root}/{file.name}", file.size)
-        paths = sorted(f"{file.name}/{path}" for path in pa.table(table.get_add_actions())["path"].to_pylist()) if table else []
-    groups: list[tuple[str, int, int]] = []
-    names: list[str] = []
-    for path in paths:
-        try:
-            with pq.ParquetFile(files.open_input_file(path)) as parquet:
-                names = parquet.schema_arrow.names
-                groups += [(path, group, parquet.metadata.row_group(group).num_rows) for group in range(parquet.num_row_groups)]
-        except (pa.ArrowInvalid, OSError) as problem:
-            raise StreamError(f"file {path}: it is not Parquet, as files.format says ({str(problem).splitlines()[0]}).") from None
-    at = {name: names[position] for name, position in _positions(file, declaration, names).items()} if names else {}
+        schema, parts = delta_files(folder, file.name, file.size)
+    else:
+        schema, parts = None, {file.name: {}}
+    footers = {path: footer(folder, path) for path in parts}
+    if schema is None:
+        schema = footers[file.name][0]
+    at = {name: schema.names[position] for name, position in _positions(file, declaration, schema.names).items()}
     times = [name for name, column in declaration.by_name.items() if column.type == "time"]
-    return Layout(Columnar(at, _types(declaration), times, declaration.nulls), origin_us=declaration.time.origin or 0, groups=groups)
+    reader = Columnar(at, _types(declaration), times, declaration.nulls)
+    for name, source in at.items():
+        # A file of a Delta table may have a column in another type than the table; tables have many files and few types.
+        kinds = {schema.field(source).type: file.name}
+        for path, (found, _) in footers.items():
+            if source in found.names:
+                kinds.setdefault(found.field(source).type, path)
+        for kind, path in kinds.items():
+            if not _takes(reader, declaration, name, kind):
+                raise StreamError(
+                    f"file {path}: its column {source!r} is of the type {kind}, which cannot be read as "
+                    f"{declaration.by_name[name].type}, the setting columns.{name}.type."
+                )
+    groups = [Group(path, n, rows, parts[path]) for path, (_, counts) in footers.items() for n, rows in enumerate(counts)]
+    return Layout(reader, origin_us=declaration.time.origin or 0, groups=groups)
+
+
+def _takes(reader: Columnar, declaration: Declaration, name: str, kind: pa.DataType) -> bool:
+    """Whether there is a way at all from a type to what is declared; whether a value can go it is told record by record."""
+    time = declaration.time
+    joined = any(name in names and len(names) > 1 for names in (time.column, time.start, time.end))
+    try:
+        values, _ = reader.values(name, pa.nulls(0, kind))
+        if name in reader.times:
+            read_times(values, time)
+    except pa.ArrowException:
+        return False
+    return pa.types.is_string(values.type) or not joined
 
 
 def _in_file(declaration: Declaration) -> list[Column]:
@@ -175,10 +196,10 @@ def _types(declaration: Declaration) -> dict[str, pa.DataType]:
 def _head(folder: Lake, file: RawFile, form: Files) -> bytes:
     try:
         with open_raw(folder, file.name) as opened:
-            return opened.read(LONGEST_BYTES)
+            head = bytes(opened.read(LONGEST_BYTES))
+            if problem_of(opened) is None:
+                return head
     except FileNotFoundError:
         raise StreamError(f"file {file.name}: it is no longer in {folder.root}.") from None
-    except OSError:
-        if is_compressed(file.name):  # cut short, or not compressed at all: told record by record
-            return b""
-        raise
+    # Where compressed data breaks off is told record by record: a header of which only a part is left is none.
+    return head[: max(line_ends(head, last=False), default=0)]

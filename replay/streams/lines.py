@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import BinaryIO
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,13 @@ LONGEST_BYTES = 1 << 20
 """A longer line is rejected whole: no record has a million characters, and a file without line ends must not fill the memory."""
 SHOWN_BYTES = 1000
 _LF, _CR = 10, 13
+
+
+class Readable(Protocol):
+    """What lines are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes; fewer, or none, at the end."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def line_ends(data: bytes, *, last: bool, quote: int | None = None) -> NDArray[n
     return ends
 
 
-def read_lines(file: BinaryIO, begin: int, end: int | None, *, at_line: bool, quote: int | None = None) -> Iterator[Lines]:
+def read_lines(file: Readable, begin: int, end: int | None, *, at_line: bool, quote: int | None = None) -> Iterator[Lines]:
     """The lines that begin from `begin` to before `end`, in pieces.
 
     Args:

@@ -13,8 +13,10 @@ from fnmatch import fnmatchcase
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+from deltalake.exceptions import DeltaError
 
 from replay.lake import Lake
+from replay.streams.compressed import Decompressed
 from replay.streams.declaration import Declaration
 from replay.streams.parsed import StreamError
 
@@ -75,11 +77,10 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
-def open_raw(folder: Lake, name: str) -> pa.NativeFile:
+def open_raw(folder: Lake, name: str) -> pa.NativeFile | Decompressed:
     """A file as a stream of its bytes, decompressed."""
-    file = folder.files(folder.root).open_input_file(name)
-    codec = _compression(name)[1]
-    return pa.CompressedInputStream(file, codec) if codec else file
+    files, codec = folder.files(folder.root), _compression(name)[1]
+    return Decompressed(files, name, codec) if codec else files.open_input_file(name)
 
 
 def is_compressed(name: str) -> bool:
@@ -113,7 +114,10 @@ def _compression(name: str) -> tuple[str, str | None]:
 
 
 def _delta_version(folder: Lake, path: str) -> int:
-    table = folder.table(f"{folder.root}/{path}")
+    try:
+        table = folder.table(f"{folder.root}/{path}")
+    except DeltaError as problem:  # of a feature that nobody here knows
+        raise StreamError(f"file {path}: the Delta table cannot be read ({str(problem).splitlines()[0]}).") from None
     if table is None:
         raise StreamError(f"file {path}: it is not a Delta table, as the setting files.format says.")
     return int(table.version())

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from engines.contract import TIMESTAMP
 from engines.spec import UNITS_US
+from replay.log import FIRST_US, LAST_US
 from replay.streams.declaration import TYPES, UNITS_PER_SECOND, Column, Declaration
 from replay.streams.parsed import Parsed, Reject, Rules
-from replay.streams.times import FIRST_US, FURTHEST_US, LAST_US, Times, read_times, to_us
+from replay.streams.times import FURTHEST_US, Times, read_times, to_us
 from replay.streams.values import Mask, typed
 
 LINE, ORDER, ARRIVED = "line", "order", "arrived"

@@ -7,13 +7,13 @@ tuples where a stream arrives in the order of its files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from replay.lake import Lake
-from replay.streams.columnar import Columnar
+from replay.streams.columnar import Columnar, Group
 from replay.streams.declaration import Declaration
 from replay.streams.layout import Layout, look
 from replay.streams.manifest import Entry
@@ -113,15 +113,14 @@ def read_files(folder: Lake, declaration: Declaration, files: Sequence[RawFile],
     splits: list[Split] = []
     for file, layout in zip(files, layouts, strict=True):
         for begin, end, groups in _cut(declaration, file, layout, split_bytes):
-            splits.append(Split(folder, declaration, file, layout, len(splits), begin, end, groups, stage_at))
+            own = replace(layout, groups=())  # a table of many files would be sent along with each of them
+            splits.append(Split(folder, declaration, file, own, len(splits), begin, end, groups, stage_at))
     stage_at.make_folder(stage_at.root)
     staged = tasks(stage, splits, lambda split: split.bytes)
     return Outcome(files, splits, staged, judge(splits, staged, declaration.max_jump))
 
 
-def _cut(
-    declaration: Declaration, file: RawFile, layout: Layout, split_bytes: int
-) -> Iterator[tuple[int, int | None, tuple[tuple[str, int, int], ...]]]:
+def _cut(declaration: Declaration, file: RawFile, layout: Layout, split_bytes: int) -> Iterator[tuple[int, int | None, tuple[Group, ...]]]:
     if isinstance(layout.reader, Columnar):
         yield from ((0, 0, (group,)) for group in layout.groups)
     elif is_compressed(file.name) or declaration.files[file.kind].line_ends_in_fields:

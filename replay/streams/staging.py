@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from engines.contract import TIMESTAMP
 from replay.lake import Lake
-from replay.streams.columnar import Columnar
+from replay.streams.columnar import Columnar, Group
+from replay.streams.compressed import problem_of, skip
 from replay.streams.declaration import Declaration
 from replay.streams.layout import Layout
 from replay.streams.lines import Lines, read_lines
@@ -43,7 +44,7 @@ class Split:
     """Counted through all splits of an ingestion."""
     begin: int = 0
     end: int | None = None
-    groups: tuple[tuple[str, int, int], ...] = ()
+    groups: tuple[Group, ...] = ()
     stage: Lake = field(default_factory=lambda: Lake("."))
     """Where staged files go."""
 
@@ -143,16 +144,23 @@ def ordered_by(declaration: Declaration) -> str | None:
 
 def _pieces(split: Split) -> Iterator[Parsed]:
     """The split, taken apart."""
+    try:
+        yield from _taken_apart(split)
+    except FileNotFoundError:
+        raise StreamError(f"file {split.file.name}: it is no longer in {split.folder.root}; nothing was stored.") from None
+
+
+def _taken_apart(split: Split) -> Iterator[Parsed]:
     reader, form = split.layout.reader, split.declaration.files[split.file.kind]
     if isinstance(reader, Columnar):
         files, first = split.folder.files(split.folder.root), 0
-        for path, group, rows in split.groups:
-            for parsed in reader.read(files, path, [group]):
+        for group in split.groups:
+            for parsed in reader.read(files, group):
                 yield Parsed(
                     parsed.table, parsed.line + first, parsed.text, parsed.lines, parsed.records,
                     [Reject(r.line + first, r.text, r.reason) for r in parsed.rejects],
                 )  # fmt: skip
-            first += rows
+            first += group.rows
         return
     quote = ord(form.quote) if form.line_ends_in_fields and form.quote else None
     for lines in _lines(split, quote):
@@ -163,34 +171,31 @@ def _pieces(split: Split) -> Iterator[Parsed]:
 
 
 def _lines(split: Split, quote: int | None) -> Iterator[Lines | Parsed]:
-    """The lines of a split; where compressed data is cut short, a reject that says so."""
+    """The lines of a split; where compressed data cannot be read on, the line that is cut there and a reject that says so."""
     at_line = split.begin == split.layout.begin
     done = 0
-    try:
-        with open_raw(split.folder, split.file.name) as opened:
-            _skip(opened, split.begin if at_line else split.begin - 1)
-            for lines in read_lines(opened, split.begin, split.end, at_line=at_line, quote=quote):
+    with open_raw(split.folder, split.file.name) as opened:
+        skip(opened, split.begin if at_line else split.begin - 1)
+        for lines in read_lines(opened, split.begin, split.end, at_line=at_line, quote=quote):
+            done, last = lines.first + len(lines.ends), len(lines.ends) - 1
+            if problem_of(opened) is None or lines.cut or lines.data.endswith((b"\n", b"\r")):
                 yield lines
-                done = lines.first + len(lines.ends)
-    except FileNotFoundError:
-        raise StreamError(f"file {split.file.name}: it is no longer in {split.folder.root}; nothing was stored.") from None
-    except OSError as problem:
-        reject = Reject(done, "", f"compressed data that cannot be read ({str(problem).splitlines()[0]})")
-        names = [(name, kind) for name, kind in _empty_types(split).items()]
-        yield Parsed(pa.schema(names).empty_table(), np.empty(0, np.int64), str, 1, 1, [reject])
+                continue
+            # A number that lacks its last digits is a number too: this line must not be read.
+            if last:
+                yield Lines(lines.data[: lines.begins[last]], lines.offset, lines.first, lines.quote, known_ends=lines.ends[:last])
+            text = next(_decoded(lines, split.declaration.files[split.file.kind].encoding)).text_of(last)
+            yield _rejected(split, Reject(done - 1, text, "cut short where compressed data cannot be read on"))
+        problem = problem_of(opened)
+    if problem is not None:
+        yield _rejected(split, Reject(done, "", f"compressed data that cannot be read ({str(problem).splitlines()[0]})"))
 
 
-def _empty_types(split: Split) -> dict[str, pa.DataType]:
+def _rejected(split: Split, reject: Reject) -> Parsed:
+    """A line that is rejected before anyone looks into it."""
     reader = split.layout.reader
-    return dict(reader.form.types if hasattr(reader, "form") else reader.types)
-
-
-def _skip(opened: pa.NativeFile, count: int) -> None:
-    if opened.seekable():
-        opened.seek(count)
-        return
-    while count:
-        count -= len(opened.read(min(count, 1 << 20))) or count
+    types = dict(reader.form.types if hasattr(reader, "form") else reader.types)
+    return Parsed(pa.schema(list(types.items())).empty_table(), np.empty(0, np.int64), str, 1, 1, [reject])
 
 
 def _decoded(lines: Lines, encoding: str) -> Iterator[Lines]:

@@ -16,14 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from replay.log import FIRST_US, LAST_US
 from replay.streams.declaration import UNITS_PER_SECOND, Time
 from replay.streams.values import REAL, WHOLE, Mask, begins_with, convert, trimmed, whole
 
 FURTHEST_US = 2**61
 """No event is further than this from 1970: sums of times and durations stay inside 64 bits."""
-FIRST_US = -62_135_596_800_000_000
-LAST_US = 253_402_300_799_999_999
-"""The years 1 to 9999: the log is kept by day, and there are no other days."""
 _FURTHEST_NS_AS_US = (2**63 - 1) // 1000
 _INSTANT, _LOCAL = pa.timestamp("ns", tz="UTC"), pa.timestamp("ns")
 _DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)"
@@ -67,14 +65,19 @@ def to_us(numbers: NDArray[np.int64], unit: str) -> tuple[NDArray[np.int64], Mas
     per_second = UNITS_PER_SECOND[unit]
     if per_second >= 10**6:
         cut = numbers // (per_second // 10**6)
-        return cut, np.abs(cut) < FURTHEST_US
+        return cut, _within(cut, FURTHEST_US)
     factor = 10**6 // per_second
-    near = np.abs(numbers) < FURTHEST_US // factor
+    near = _within(numbers, FURTHEST_US // factor)
     return np.where(near, numbers, 0) * factor, near
 
 
+def _within(numbers: NDArray[np.int64], limit: int) -> Mask:
+    """Which are nearer to zero. Not by absolute values: that of the smallest of all is negative."""
+    return (numbers > -limit) & (numbers < limit)
+
+
 def _from_integers(values: pa.Array, time: Time, origin_us: int) -> Times:
-    numbers, there = _numbers(values.cast(pa.int64()))
+    numbers, there = _numbers(convert(values, lambda these: these.cast(pa.int64()))[0])
     us, near = to_us(numbers, time.unit)
     return _times(us + origin_us, there & near, numbers)
 

@@ -76,7 +76,7 @@ def first_difference(task: Writing) -> int | None:
     if first >= log.end:
         return first
     held = []
-    for part in file_slices("", log, first, end, alone=False):
+    for part in file_slices("", log, first, end):
         with pq.ParquetFile(task.lake.files(log.address).open_input_file(part.path)) as parquet:
             held.append(parquet.read(columns=rows.column_names, use_threads=False).slice(part.skip, part.take))
     old = pa.concat_tables(held)

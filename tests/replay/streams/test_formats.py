@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replay.streams.declaration import declaration
-from tests.replay.streams.harness import Place, counts, nothing_but, us
+from tests.replay.streams.harness import Place, counts, nothing_but, stream, us
 
 
 @pytest.fixture
@@ -323,6 +323,26 @@ def test_a_tow_as_csv_may_count_seconds_or_name_times_and_is_told_by_its_file(pl
     assert counts(done) == {"cruise/tow13.csv": (4, 3, 2, 1), "tow4.part2.csv.gz": (2, 1, 1, 0)}
 
 
+def test_of_a_file_without_a_depth_it_is_the_pressure_which_the_declaration_says(place: Place) -> None:
+    header = ["# name 0 = scan: Scan Count", "# name 1 = timeS: Time", "# name 2 = prDM: Pressure, Digiquartz [db]", "# name 3 = flSP: F"]
+    both = [*header, "# name 4 = depSM: Depth [salt water, m]", "*END*", scan(2, "1.000", "12.100", "0.5", "12.000")]
+    pressure = [*header, "*END*", scan(1, "0.000", "12.100", "0.5")]
+    place.ingest(declaration("dye"), {"tow4.cnv": "\r\n".join(pressure), "tow5.cnv": "\r\n".join(both)})
+    assert nothing_but(place.rows("dye"), "scan", "depth") == [(1, 12.1), (2, 12.0)]
+    depth = declaration("dye").by_name["depth"]
+    assert depth.unit == "m or db" and "pressure in db (prDM)" in str(depth.description)
+
+
+@pytest.mark.parametrize("odd", ["\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
+def test_a_header_has_no_other_lines_than_the_scans_and_ends_where_a_line_says_so(place: Place, odd: str) -> None:
+    header = [f"* made{odd}by hand", "* the header ends with *END*", *CNV_HEADER]
+    bad = scan("1.5", "abc", 1, "27.8", "0.000", "0")
+    text = "\r\n".join([*header, bad, scan("1.5", "2.5", 2, "27.8", "0.000", "0")])
+    done = place.ingest(declaration("dye"), {"tow4.cnv": text.encode("latin-1")})
+    assert place.rejects("dye") == [("tow4.cnv", len(header) + 1, bad, "not a number: fluorescence")]
+    assert counts(done) == {"tow4.cnv": (len(header) + 2, 2, 1, 1)}
+
+
 # ---- ss7: events from a start to a stop ----------------------------------------------------------------------------------
 
 
@@ -359,3 +379,13 @@ def test_an_event_arrives_when_it_stops_and_one_that_stops_before_it_starts_is_r
         ]
     ]
     assert counts(done) == {"events.csv": (8, 7, 3, 4)}
+
+
+def test_the_smallest_of_all_whole_numbers_is_neither_a_time_nor_a_duration(place: Place) -> None:
+    calls = stream(
+        files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "time"}, {"name": "d", "type": "int64"}],
+        time={"start": "t", "duration": "d", "format": "number"},
+    )  # fmt: skip
+    place.ingest(calls, {"a.csv": f"{-(2**63)},1\n5,{-(2**63)}\n5,{2**63 - 1}\n5,1\n"})
+    assert nothing_but(place.rows(), "start", "end") == [(5_000_000, 6_000_000)]
+    assert [reason for *_, reason in place.rejects()] == ["not a time: t", "not a time: d", "not a time: d"]

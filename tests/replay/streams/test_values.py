@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from replay.streams.declaration import Time
-from replay.streams.times import read_times
+from replay.streams.declaration import UNITS_PER_SECOND, Time
+from replay.streams.times import FURTHEST_US, read_times, to_us
 from replay.streams.values import WHOLE, convert, typed
 from tests.replay.streams.fuzz_values import REAL as REALS
 from tests.replay.streams.fuzz_values import TIMES
@@ -52,3 +53,12 @@ def test_a_time_is_read_as_it_is_read_alone(form: list[str]) -> None:
         assert found.known.tolist() == [bool(alone[text].known[0]) for text in texts]
         assert found.us.tolist() == [int(alone[text].us[0]) for text in texts]
         assert found.original.tolist() == [int(alone[text].original[0]) for text in texts]
+
+
+@pytest.mark.parametrize("unit", UNITS_PER_SECOND)
+def test_the_largest_and_the_smallest_numbers_are_no_times(unit: str) -> None:
+    extremes = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
+    us, near = to_us(np.array(extremes), unit)
+    wanted = [number * 10**6 // UNITS_PER_SECOND[unit] for number in extremes]
+    assert near.tolist() == [abs(number) < FURTHEST_US for number in wanted]
+    assert us[near].tolist() == [number for number in wanted if abs(number) < FURTHEST_US]

@@ -1,0 +1,95 @@
+"""Compressed files: their content up to the last byte that can be decompressed.
+
+Arrow decompresses, and a read of it that fails gives nothing, not even what was decompressed already. So at a failure the file is
+opened a second time and read to the very byte where it breaks off. What is made of that is decided in `staging.py`.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+_TAKEN_BYTES = 1 << 16
+"""How much of a compressed file Arrow takes at a time; if it fails on that, all of its content is lost."""
+
+
+class Decompressed:
+    """The content of a compressed file. Where it cannot be read on it ends, and `problem` says why."""
+
+    def __init__(self, files: pafs.FileSystem, name: str, codec: str) -> None:
+        """Of a file of this name."""
+        self._files, self._name, self._codec = files, name, codec
+        self._file = files.open_input_file(name)
+        self._stream = pa.CompressedInputStream(self._file, codec)
+        self._read_bytes = 0
+        self._rest = io.BytesIO()
+        self.problem: OSError | None = None
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; fewer at the end."""
+        if self.problem is None:
+            try:
+                piece: bytes = self._stream.read(size)
+            except OSError as problem:
+                self.problem, self._rest = problem, io.BytesIO(self._to_the_last_byte())
+            else:
+                self._read_bytes += len(piece)
+                return piece
+        return self._rest.read(size)
+
+    def _to_the_last_byte(self) -> bytes:
+        """What there is behind what was read."""
+        fails_from = self._file.tell() - _TAKEN_BYTES
+        rest = b""
+        for size in (1 << 16, 1):  # the failing read is lost again: quickly close to the end, then without a loss
+            with pa.CompressedInputStream(_InDrops(self._files.open_input_file(self._name), fails_from), self._codec) as stream:
+                skip(stream, self._read_bytes + len(rest))
+                pieces: list[bytes] = []
+                with suppress(OSError):
+                    while piece := stream.read(size):
+                        pieces.append(piece)
+                rest += b"".join(pieces)
+        return rest
+
+    def __enter__(self) -> Self:
+        """To be closed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._stream.close()
+        self._file.close()
+
+
+class _InDrops:
+    """A file that gives itself away byte by byte from some place on, so that Arrow fails on a single byte only."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile, drops_from: int) -> None:
+        self._file, self._drops_from = file, drops_from
+
+    def read(self, size: int) -> bytes:
+        piece: bytes = self._file.read(size if self._file.tell() + size <= self._drops_from else 1)
+        return piece
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def problem_of(opened: pa.NativeFile | Decompressed) -> OSError | None:
+    """Why a file could not be read to its end, if it is a compressed one and was read that far."""
+    return opened.problem if isinstance(opened, Decompressed) else None
+
+
+def skip(opened: pa.NativeFile | Decompressed, count: int) -> None:
+    """Go so many bytes into a file that was just opened."""
+    if isinstance(opened, pa.NativeFile) and opened.seekable():
+        opened.seek(count)
+        return
+    while count:
+        count -= len(opened.read(min(count, 1 << 20))) or count
