@@ -140,7 +140,8 @@ def metadata_of(done: Sequence[Replayed], spec: Mapping[str, Any], stream: str, 
     from replay.publish import published_days, results_address
 
     lake = workplace.place
-    log = Log.open(lake, lake.address("streams", stream))
+    # As it was replayed: by now the log may have grown.
+    log = done[-1].plan.logs[stream] if done else Log.open(lake, lake.address("streams", stream))
     tuples, seconds = sum(run.progress.tuples for run in done), sum(run.seconds for run in done)
     read = tuples - sum(run.progress.before for run in done)
     days = _days(done)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+import polars as pl
 import pyarrow.fs as pafs
 import yaml
 
@@ -136,10 +136,13 @@ def _days(workplace: Workplace, publish: str, verified: Mapping[str, Any]) -> li
 
 def _rejected(workplace: Workplace, stream: str) -> list[dict[str, Any]]:
     """Records of the stream that are not in the log, by reason, the most frequent first."""
-    from replay.streams.rejects import read_rejects
+    from replay.streams.rejects import rejects_address
 
-    counts = Counter(read_rejects(workplace.place, stream)["reason"].to_pylist())
-    return [{"records": count, "reason": reason} for reason, count in counts.most_common(10)]
+    lake, address = workplace.place, rejects_address(workplace.place, stream)
+    if lake.table(address) is None:
+        return []
+    reasons = pl.scan_delta(address, storage_options=lake.options()).group_by("reason").agg(records=pl.len())
+    return reasons.sort("records", "reason", descending=[True, False]).head(10).select("records", "reason").collect().to_dicts()
 
 
 def _entries(workplace: Workplace) -> list[dict[str, Any]]:

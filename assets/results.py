@@ -120,9 +120,9 @@ def _days_given(text: str, stream: str, workplace: Workplace) -> list[date]:
         raise dg.Failure(description=f"stream: {stream!r} given; it has no tuples, so there is nothing to replay.", allow_retries=False)
     if text == "all":
         return there
-    first, _, last = text.partition("..")
+    first, between, last = text.partition("..")
     try:
-        begin, end = date.fromisoformat(first), date.fromisoformat(last or first)
+        begin, end = date.fromisoformat(first), date.fromisoformat(last if between else first)
     except ValueError:
         raise _refused("days", text, f"are all, a day such as {there[0]}, or a range such as {there[0]}..{there[-1]}") from None
     if begin > end:

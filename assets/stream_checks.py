@@ -12,12 +12,13 @@ import dagster as dg
 import polars as pl
 import pyarrow as pa
 
-from assets.checks import MOST_TUPLES, check_result, check_specs
+from assets.checks import MOST_TUPLES, check_results, check_specs
 from assets.metadata import picture, preview
 from assets.streams import stream_key
 from assets.workplace import Workplace
 
 if TYPE_CHECKING:
+    from quality.expectations import Outcome
     from quality.inspecting import Inspected
     from quality.scanning import Promised
     from quality.suites.streams import Limits
@@ -38,26 +39,19 @@ def _checks(stream: str, suite: Sequence[Any]) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(specs=check_specs(key, suite), name=f"checks_of_{'__'.join(key.path)}", pool="checks", can_subset=True)
     def checks(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> Iterator[dg.AssetCheckResult]:
-        from assets.drift_picture import picture_of_drift
-        from quality.expectations import unjudged
+        def judged() -> Iterator[tuple["Outcome", dict[str, Any]]]:
+            from assets.drift_picture import picture_of_drift
 
-        chosen = {asked.name for asked in context.selected_asset_check_keys}
-        try:
             found, looked_at = inspect_stream(workplace, stream)
-        except Exception as problem:
-            # What cannot be judged is red, whatever the reason; the log of the run has all of it.
-            context.log.exception(f"streams/{stream} could not be inspected")
-            yield from (check_result(key, unjudged(expected, str(problem)), {}) for expected in suite if expected.name in chosen)
-            return
-        for outcome in found.outcomes:
-            if outcome.name not in chosen:
-                continue
-            metadata = dict(looked_at)
-            if outcome.name in found.worst:
-                metadata["worst"] = preview(found.worst[outcome.name].to_dicts())
-            if outcome.name == "distributions_stand":
-                metadata["drift"] = picture(picture_of_drift(found.tables["values"]))
-            yield check_result(key, outcome, metadata)
+            for outcome in found.outcomes:
+                metadata = dict(looked_at)
+                if outcome.name in found.worst:
+                    metadata["worst"] = preview(found.worst[outcome.name].to_dicts())
+                if outcome.name == "distributions_stand":
+                    metadata["drift"] = picture(picture_of_drift(found.tables["values"]))
+                yield outcome, metadata
+
+        yield from check_results(context, key, suite, judged)
 
     return checks
 

@@ -79,6 +79,7 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
 
     from assets.profile_pictures import picture_of_profile
     from engines.spec import SpecError
+    from replay.lake import LakeError
     from replay.log import Log
     from replay.streams.ingest import ingest
     from replay.streams.parsed import StreamError
@@ -94,9 +95,10 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
         size = sum(file.size for file in list_files(folder, declaration))
         context.log.info(f"ingesting the {origin['kind']} of {stream}: {size:,} bytes in {folder.root}")
         done = ingest(workplace.place, declaration, folder, workplace.tasks(size), origin=origin)
-    except (StreamError, SpecError) as problem:
+        log = Log.open(workplace.place, workplace.place.address("streams", stream))
+        found = profile(workplace.place, stream, workplace.tasks(size)) if log.end else None
+    except (StreamError, SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
-    log = Log.open(workplace.place, workplace.place.address("streams", stream))
     make_days_known(context.instance, stream, log.days())
     seconds = time.monotonic() - begun
     metadata: dict[str, Any] = {
@@ -113,16 +115,12 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
         "config_hash": declaration.fingerprint(),
         "origin": dg.MetadataValue.json(origin),
         "rejects": preview(read_rejects(workplace.place, stream).slice(0, 10).to_pylist()),
+        "out_of_order": found.out_of_order if found else 0.0,
+        "largest_delay_seconds": found.largest_delay_us / 1e6 if found else 0.0,
+        "missing": dg.MetadataValue.json({name: round(share, 6) for name, share in found.missing.items() if share} if found else {}),
+        "profile": picture(picture_of_profile(found)) if found else dg.MetadataValue.md("no tuples"),
+        "preview": preview(_first_rows(workplace, log) if found else []),
     }
-    if log.end:
-        found = profile(workplace.place, stream, workplace.tasks(size))
-        metadata |= {
-            "out_of_order": found.out_of_order,
-            "largest_delay_seconds": found.largest_delay_us / 1e6,
-            "missing": dg.MetadataValue.json({name: round(share, 6) for name, share in found.missing.items() if share}),
-            "profile": picture(picture_of_profile(found)),
-            "preview": preview(_first_rows(workplace, log)),
-        }
     return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(str(done.version)))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.results import results_key
+from assets.results import LAUNCHED, results_key
 from assets.streams import stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -39,18 +39,13 @@ class Step:
     warnings: list[str] = field(default_factory=list)
     """The checks that did not pass and are no more than warnings."""
     report: str | None = None
+    error: str | None = None
+    """Why it could not be done."""
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed that is more than a warning."""
-        return all(passed or name in self.warnings for name, passed in self.checks)
-
-    def judged_by(self, done: dg.ExecuteInProcessResult) -> Step:
-        """The step with the checks of a run."""
-        found = done.get_asset_check_evaluations()
-        self.checks = [(check.check_name, bool(check.passed)) for check in found]
-        self.warnings = [check.check_name for check in found if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]
-        return self
+        """Whether it was done, and every check passed that is more than a warning."""
+        return self.error is None and all(passed or name in self.warnings for name, passed in self.checks)
 
 
 class StepError(RuntimeError):
@@ -82,9 +77,7 @@ def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetK
     begun = time.monotonic()
     job = defs.resolve_implicit_global_asset_job_def()
     done = job.execute_in_process(instance=place, asset_selection=[key], raise_on_error=False, **run)
-    if not done.success and not done.get_asset_check_evaluations():
-        raise _failed(what, done)
-    step = Step(what, seconds=time.monotonic() - begun).judged_by(done)
+    step = _judged(defs, key, Step(what, seconds=time.monotonic() - begun), done)
     told = done.get_asset_materialization_events()[-1].materialization.metadata
     step.tuples = int(told["tuples"].value)  # type: ignore[arg-type]
     if "results" in told:
@@ -98,13 +91,31 @@ def checked_again(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.Asset
     job = dg.define_asset_job("quality_of_one", selection=dg.AssetSelection.checks_for_assets(key))
     alone = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("quality_of_one")
     done = alone.execute_in_process(instance=place, raise_on_error=False)
-    step = Step(what, seconds=time.monotonic() - begun).judged_by(done)
-    if not step.checks:
-        raise _failed(what, done)
+    return _judged(defs, key, Step(what, seconds=time.monotonic() - begun), done)
+
+
+def _judged(defs: dg.Definitions, key: dg.AssetKey, step: Step, done: dg.ExecuteInProcessResult) -> Step:
+    """The step with the checks of its run: all of them, or the run has failed, however green the others are."""
+    found = done.get_asset_check_evaluations()
+    step.checks = [(check.check_name, bool(check.passed)) for check in found]
+    step.warnings = [check.check_name for check in found if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]
+    if not done.success and step.passed:
+        raise StepError(f"{step.what}: {_reason(done) or 'the run failed'}")
+    selected = {check.name for check in defs.resolve_asset_graph().asset_check_keys if check.asset_key == key}
+    # Of what was launched, the checks of other techniques are not evaluated.
+    if key != LAUNCHED and (missing := selected - dict(step.checks).keys()):
+        raise StepError(f"{step.what}: not evaluated were {', '.join(sorted(missing))}. {_reason(done)}".strip())
     return step
 
 
-def _failed(what: str, done: dg.ExecuteInProcessResult) -> StepError:
-    failures = [event.step_failure_data for event in done.all_events if event.is_step_failure]
-    reasons = [failure.error.message.strip() for failure in failures if failure.error]
-    return StepError(f"{what}: {reasons[0] if reasons else 'the run failed'}")
+def _reason(done: dg.ExecuteInProcessResult) -> str:
+    """Why a step of the run failed, as whoever raised it says; nothing if none did."""
+    for failure in (event.step_failure_data for event in done.all_events if event.is_step_failure):
+        if failure.user_failure_data and failure.user_failure_data.description:
+            return str(failure.user_failure_data.description)
+        error = failure.error
+        while error and error.cause:
+            error = error.cause
+        if error:
+            return str(error.message.strip())
+    return ""

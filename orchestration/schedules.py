@@ -65,10 +65,14 @@ def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Sched
         published = published_days(workplace.place, f"{technique}__{stream}").keys()
         if not published:
             return dg.SkipReason(f"No day of {technique} on {stream} is published yet.")
+        if workplace.place.table(workplace.place.address("streams", stream)) is None:
+            return dg.SkipReason(f"The log of {stream} is gone.")
         if under_way := _under_way(context.instance, technique, stream):
             return dg.SkipReason(under_way)
         there = all_days(workplace, stream)
         make_days_known(context.instance, stream, there)
+        if not published & set(there):
+            return dg.SkipReason(f"No published day of {technique} on {stream} is in the log any more.")
         first, last = neighbours([day for day in there if day in published])[-1]
         first = max(first, last - timedelta(days=RECHECKED_DAYS - 1))
         why = f"the last days that are published, {first} to {last}, again"

@@ -33,7 +33,7 @@ def raw_files_sensor(streams: Sequence[str]) -> dg.SensorDefinition:
         looked = {stream: _found(workplace, stream) for stream in streams}
         now = {stream: found for stream, (found, _) in looked.items() if found}
         changed = {stream: "changed" if stream in seen else "come" for stream in now if now[stream] != seen.get(stream)}
-        writing = [stream for stream in changed if time.time() - looked[stream][1] < SETTLED_SECONDS]
+        writing = [stream for stream in changed if 0 <= time.time() - looked[stream][1] < SETTLED_SECONDS]
         # Without a run key, for files may come back as they were; the cursor knows what was asked for.
         requests = [
             dg.RunRequest(asset_selection=[stream_key(stream)], tags={WHY: f"original files of {stream} have {how}"})

@@ -31,15 +31,8 @@ class Verified:
     """Engine and oracle side by side."""
     worst: pl.DataFrame
     """The rows that differ most."""
-    expected: int
-    """How many rows the oracle has for these days."""
     late: pl.DataFrame
     """The tuples of each day, and the share that is late."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing critical has failed."""
-        return all(outcome.passed for outcome in self.outcomes if outcome.severity == "critical")
 
 
 def verify(
@@ -69,7 +62,7 @@ def verify(
     own = invariants(spec["technique"])
     settings = specification(spec)
     common = judge(framed, [one for one in suite(spec["technique"]) if one not in own.SUITE])
-    return Verified([*common, *judge(own.add(found, settings), own.SUITE)], joined, worst(joined, WORST), wanted.height, shares)
+    return Verified([*common, *judge(own.add(found, settings), own.SUITE)], joined, worst(joined, WORST), shares)
 
 
 def _tuples(log: pl.LazyFrame, first: date, last: date) -> pl.DataFrame:

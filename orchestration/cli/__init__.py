@@ -25,7 +25,7 @@ _Streams = Annotated[
 ]
 _Lake = Annotated[str, typer.Option(metavar="DIR", envvar="REPRISE_LAKE", help="Where the logs are and the results go.")]
 _Raw = Annotated[str, typer.Option(metavar="DIR", envvar="REPRISE_RAW", help="Raw files: originals in DIR/STREAM, twins beside them.")]
-_Master = Annotated[str, typer.Option(help="Where Spark runs.")]
+_Master = Annotated[str, typer.Option(envvar="REPRISE_MASTER", help="Where Spark runs.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print what was done as one JSON document.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 
@@ -196,6 +196,8 @@ def _end(steps: list[dict[str, Any]], *, json: bool, lake: str) -> None:
         from orchestration.cli.showing import show_steps
 
         show_steps(steps, lake)
+    if undone := [step["what"] for step in steps if step["error"]]:
+        raise Told(f"Not done: {', '.join(undone)}.", FAILED)
     if any(not step["passed"] for step in steps):
         raise Told("A check has failed; the reports show which rows differ.", FAILED)
 

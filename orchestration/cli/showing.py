@@ -141,7 +141,7 @@ def show_steps(steps: Sequence[dict[str, Any]], lake: str) -> None:
         results = "" if step["results"] is None else f"{step['results']:,}"
         checks = f"{sum(step['checks'].values())} of {len(step['checks'])} passed" if step["checks"] else ""
         wrong = [name for name, passed in step["checks"].items() if not passed]
-        failed = ", ".join(f"{name} (warning)" if name in step["warnings"] else name for name in wrong)
+        failed = step["error"] or ", ".join(f"{name} (warning)" if name in step["warnings"] else name for name in wrong)
         table.add_row(step["what"], f"{step['tuples']:,}", results, f"{step['seconds']:.1f}", speed, checks, failed)
     console = _out()
     console.print(table)

@@ -16,10 +16,9 @@ import polars as pl
 
 from engines.spec import SpecError, TechniqueSpec, validate
 from quality.oracles import clock
-from quality.oracles.aggregates import SCALE
 from quality.oracles.clock import of_days
 
-__all__ = ["exact_columns", "float_columns", "identity", "of_days", "oracle", "specification", "techniques"]
+__all__ = ["float_columns", "identity", "of_days", "oracle", "specification", "techniques"]
 
 SUM_OF_ABSOLUTE_VALUES = "sum of absolute values"
 """How floats that hang on the order of additions are judged: against what was added, so that cancellation is no failure."""
@@ -110,23 +109,3 @@ def float_columns(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     module, settings = _found(spec)
     summed = module.summed(settings)
     return {output: dict.fromkeys(summed.get(output, []), SUM_OF_ABSOLUTE_VALUES) for output in identity(spec)}
-
-
-def exact_columns(spec: Mapping[str, Any], expected: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]:
-    """The columns of each output of `oracle` that have to be equal to the bit; those of the identity are not among them.
-
-    >>> expected = {"late": pl.DataFrame(schema=["arrival", "ts", "v", "watermark"])}
-    >>> exact_columns({"technique": "frames", "frame": {"where": "v > 0"}}, expected)
-    {'late': ['ts', 'v', 'watermark']}
-    """
-    named, judged = identity(spec), float_columns(spec)
-    return {
-        output: [
-            column
-            for column in frame.columns
-            if column not in named[output]
-            and not column.endswith(SCALE)
-            and not (column in judged[output] and f"{column}{SCALE}" in frame.columns)
-        ]
-        for output, frame in expected.items()
-    }

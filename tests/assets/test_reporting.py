@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from assets.reporting import write_report
+from assets.reporting import _rejected, write_report
 from assets.workplace import Workplace
 from engines import build
 from quality.expectations import Outcome
@@ -123,3 +124,14 @@ def test_reports_are_written_through_the_lake(local: bool, lake: Lake, monkeypat
     assert ["12", "3"] in [row[3:5] for row in listed]
     assert build(SPEC).spec.fingerprint() in read("first.html")
     assert date.today().isoformat()[:4] in read("second.html")
+
+
+def test_reasons_of_rejects_are_counted_without_their_texts(lake: Lake) -> None:
+    """The table has nothing but the column that is read: texts of a million rejects would not fit into memory."""
+    workplace = Workplace(lake=lake.root)
+    assert _rejected(workplace, "calls") == []
+    reasons = ["no time", *["cost: -1 is out of range"] * 3, *["a", "b"] * 2, *(f"rare {n}" for n in range(20))]
+    pl.DataFrame({"reason": reasons}).write_delta(f"{lake.root}/streams/calls__rejects")
+    found = _rejected(workplace, "calls")
+    assert found[:3] == [{"records": 3, "reason": "cost: -1 is out of range"}, {"records": 2, "reason": "a"}, {"records": 2, "reason": "b"}]
+    assert len(found) == 10

@@ -42,12 +42,14 @@ WINDOWS = {
 FRAMES = {"technique": "frames", "delay": "2s", "frame": {"kind": "threshold", "where": "v > 0.2"}, "aggregates": [{"kind": "count"}]}
 
 
-def published(lake: Lake, spec: dict[str, Any], keys: pa.Array | None, days: int = 6, a_day: int = 500) -> pl.DataFrame:
-    """A log of some days, and the results of a replay of all of it."""
+def published(lake: Lake, spec: dict[str, Any], keys: pa.Array | None, days: int = 6, a_day: int = 500, drawn: Any = None) -> pl.DataFrame:
+    """A log of some days, and the results of a replay of all of it; `drawn`: which key each tuple has, else any."""
     n = days * a_day
     rng = np.random.default_rng(7)
     ts = START + np.arange(n) * (DAY // a_day) - np.where(rng.random(n) < 0.05, 5_000_000, 0)
-    tuples = {"ts": pa.array(ts).view(TIMESTAMP), **({} if keys is None else {"key": keys.take(pa.array(rng.integers(0, len(keys), n)))})}
+    tuples = {"ts": pa.array(ts).view(TIMESTAMP)}
+    if keys is not None:
+        tuples["key"] = keys.take(pa.array(rng.integers(0, len(keys), n) if drawn is None else drawn))
     table = pa.table({**tuples, "v": rng.random(n)})
     log = append(lake, "s", table)
     run = local.run(build(spec), table, early=False)
@@ -91,9 +93,9 @@ def test_of_a_large_log_some_keys_are_verified_and_rows_of_others_are_not_called
     assert (critical(whole), whole["sample"]) == ([], "all keys")
     monkeypatch.setattr(checks, "MOST_TUPLES", 700)
     some = verified(lake, WINDOWS)
-    assert (critical(some), some["sample"]) == ([], "about one key in 5: the log has 3,000 tuples")
+    assert (critical(some), some["sample"]) == ([], "8 of 40 keys: the log has 3,000 tuples")
     keys = some["joined"]["key"].unique()
-    assert 1 <= keys.len() < 25  # of forty
+    assert keys.len() == 8
     assert set(some["joined"]["side"]) == {"both"}
     assert some["joined"].height == results.filter(pl.col("key").is_in(keys.implode())).height
 
@@ -103,11 +105,35 @@ def test_keys_are_told_apart_by_value_whatever_type_the_results_have(lake: Lake,
     published(lake, WINDOWS, KEYS["small numbers"])
     monkeypatch.setattr(checks, "MOST_TUPLES", 700)
     expected = verified(lake, WINDOWS)["joined"]["key"].unique().to_list()
-    sampled = checks._sampled(Log.open(lake, lake.address("streams", "s")), WINDOWS, "s", [])
+    log = Log.open(lake, lake.address("streams", "s"))
+    sampled = checks._sampled(log, pl.scan_delta(log.address), WINDOWS, "s", log.days())
     assert sampled.keys is not None
     for kind in (pl.Int32, pl.Int64):
         chosen = pl.DataFrame({"key": pl.Series(range(40), dtype=kind)}).filter(sampled.keys)
         assert sorted(chosen["key"].to_list()) == sorted(expected)
+
+
+@pytest.mark.parametrize("keys", [["tow4"], ["tow4", "tow13"], [None], ["tow4", None]], ids=str)
+def test_however_few_keys_there_are_one_is_verified(keys: list[str | None], lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(lake, WINDOWS, pa.array(keys, pa.string()))
+    monkeypatch.setattr(checks, "MOST_TUPLES", 700)
+    found = verified(lake, WINDOWS)
+    assert (critical(found), found["sample"]) == ([], f"1 of {len(keys)} keys: the log has 3,000 tuples")
+    assert found["joined"].height > 100
+    assert found["joined"]["key"].n_unique() == 1
+
+
+def test_of_a_day_keys_are_verified_that_have_tuples_there(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tow a day, as of dye: most keys have nothing to compare on most days.
+
+    | tow 0 | tow 1 | tow 2 | tow 3 | tow 4 | tow 5 |
+    """
+    published(lake, WINDOWS, pa.array([f"tow {day}" for day in range(6)]), drawn=np.arange(3000) // 500)
+    monkeypatch.setattr(checks, "MOST_TUPLES", 700)
+    for number, day in enumerate(Log.open(lake, lake.address("streams", "s")).days()):
+        found = verify_published(Workplace(lake=lake.root), WINDOWS, "s", "r", [day])
+        assert (critical(found), found["sample"]) == ([], "2 of 6 keys: the log has 3,000 tuples")
+        assert f"tow {number}" in found["joined"]["key"].to_list()
 
 
 def test_a_wrong_row_of_a_key_that_is_verified_is_found_and_one_of_another_key_is_not(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
+import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
 from assets.techniques import technique_modules
+from engines.contract import TIMESTAMP
 from orchestration.building import build_defs
 from quality.suites.results import suite
+from replay.lake import Lake
+from replay.log_writer import append
+from replay.streams.declaration import declaration
+from replay.streams.ingest import ingest
+from replay.streams.tasks import InProcess
+from tests.orchestration import driving
 from tests.orchestration.driving import FRAMES, SPEC, TRAFFIC, Platform, failure, metadata
+from tests.orchestration.month import write_month
+from tests.replay.harness import in_process
 
 
 @pytest.mark.spark
@@ -73,6 +84,14 @@ def test_the_last_days_that_are_neighbours_are_replayed_again(tmp_path: Path) ->
     asked = platform.tick(schedule)
     assert asked.tags["dagster/asset_partition_range_start"] == days[4]
     assert asked.tags["dagster/asset_partition_range_end"] == days[6]
+    # The log is replaced by one of other days, then it is gone: a tick says so, and goes on asking for days as soon as there are some.
+    log = Path(platform.workplace.lake) / "streams" / "traffic"
+    shutil.rmtree(log)
+    append(Lake(platform.workplace.lake), "traffic", pa.table({"ts": pa.array([0], TIMESTAMP), "key": [1], "speed": [30.0]}))
+    assert platform.tick(schedule).skip_message == "No published day of frames on traffic is in the log any more."
+    assert platform.tick().partition_key == "1970-01-01"
+    shutil.rmtree(log)
+    assert platform.tick(schedule).skip_message == "The log of traffic is gone."
 
 
 def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(tmp_path: Path) -> None:
@@ -103,6 +122,8 @@ def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(tmp_pat
     platform.ingest()
     assert platform.days == ["2011-09-15"]
     os.utime(file, (2e9, 1.1e9))
+    assert asked() == "original files of traffic have changed"
+    os.utime(file, (4e9, 4e9))  # copied from a machine whose clock is ahead: nobody writes it
     assert asked() == "original files of traffic have changed"
     # The log is not replaced by a twin's when the files are put away, and files that come back as they were are files that come.
     away = file.rename(file.with_suffix(".away"))
@@ -157,6 +178,8 @@ def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(t
         ({"name": "x" * 61}, f"given; {name}"),
         ({"days": "yesterday"}, "days: 'yesterday' given; allowed are all, a day such as 2011-09-01"),
         ({"days": ""}, "days: '' given; allowed are all, a day such as 2011-09-01"),
+        ({"days": "2011-09-01.."}, "days: '2011-09-01..' given; allowed are all, a day such as 2011-09-01"),
+        ({"days": "..2011-09-01"}, "days: '..2011-09-01' given; allowed are all, a day such as 2011-09-01"),
         (
             {"days": "2011-09-03..2011-09-01"},
             "days: '2011-09-03..2011-09-01' given; allowed is a range in order, such as 2011-09-01..2011-09-03.",
@@ -171,6 +194,25 @@ def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(t
     assert not (Path(platform.workplace.lake) / "results").exists()
     assert not (Path(platform.workplace.lake) / "runs").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"lake", "raw", "instance"}
+
+
+def test_a_replay_tells_the_version_of_the_log_that_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log grows while it is replayed."""
+    platform = Platform(tmp_path)
+    platform.month(3)
+
+    def meanwhile(*given: Any, **how: Any) -> Any:
+        done = in_process(*given, **how)
+        write_month(Path(platform.workplace.raw), 5)
+        traffic = declaration("traffic")
+        ingest(platform.workplace.place, traffic, Lake(f"{platform.workplace.raw}/traffic"), InProcess())
+        return done
+
+    monkeypatch.setattr(driving, "in_process", meanwhile)
+    done = platform.replay(platform.days[2])
+    assert done.success
+    assert platform.workplace.place.table(platform.workplace.place.address("streams", "traffic")).version() == 1  # type: ignore[union-attr]
+    assert metadata(done)["delta_version"].value == 0
 
 
 def frames(**settings: Any) -> dict[str, Any]:

@@ -1,16 +1,26 @@
-"""`reprise quality` looks at every stream that is ingested, too; a warning is told and is no failure, a critical check is one."""
+"""`reprise quality` looks at every stream that is ingested, too; a warning is told and is no failure, a critical check is one.
+
+Nothing is left out: neither a check that was not evaluated, nor an asset that has lost some of its tables.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from orchestration.cli import app
-from orchestration.demo import Step
+from assets import drift_picture, stream_checks
+from assets.workplace import Workplace
+from orchestration.building import build_defs
+from orchestration.cli import app, platform
+from orchestration.demo import Step, StepError, checked_again, materialized
+from quality.suites.results import suite as suite_of_results
 from quality.suites.streams import suite
 from replay.lake import Lake
 from replay.streams.declaration import load
@@ -63,3 +73,93 @@ def test_streams_are_checked_and_only_a_critical_check_fails_the_command(folder:
 def test_a_step_passes_with_warnings_and_fails_with_anything_else() -> None:
     assert Step("", checks=[("a", True), ("b", False)], warnings=["b"]).passed
     assert not Step("", checks=[("a", False), ("b", False)], warnings=["b"]).passed
+    assert not Step("", error="checks of streams/calls: the run failed").passed
+
+
+def quality() -> tuple[int, dict[str, Any]]:
+    """The exit status, and what was told of each asset."""
+    done = CliRunner().invoke(app, ["quality", "--json"])
+    document, _ = json.JSONDecoder().raw_decode(done.stdout)  # the sentence of a failure may follow
+    return done.exit_code, {step["what"].removeprefix("checks of "): step for step in document["steps"]}
+
+
+def halfway(*given: Any) -> Any:
+    """A check op that tells some checks and then breaks."""
+    yield from real(*given)[:3]
+    raise RuntimeError("the process ran out of memory")
+
+
+real = stream_checks.check_results
+
+
+def test_an_error_after_the_verdicts_is_red_in_every_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any) -> bytes:
+        raise RuntimeError("plotting failed")
+
+    monkeypatch.setattr(drift_picture, "picture_of_drift", broken)
+    status, found = quality()
+    assert status == 1
+    assert found["streams/calls"]["checks"] == {one.expected.name: False for one in suite()}
+
+
+def test_checks_that_were_not_evaluated_are_a_failure_and_other_assets_are_checked_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = Path(shutil.copy(folder / "streams" / "calls.stream.yaml", folder / "streams" / "dials.stream.yaml"))
+    ingest(Lake(str(folder / "lake")), load(another), Lake(str(folder / "raw" / "calls")), InProcess())
+    sentences: list[str] = []
+    monkeypatch.setattr(platform, "_tell", sentences.append)
+    of_one = {"calls": halfway, "dials": real}
+    monkeypatch.setattr(stream_checks, "check_results", lambda context, key, *more: of_one[key.path[1]](context, key, *more))
+    status, found = quality()
+    assert status == 1
+    assert not found["streams/calls"]["passed"]
+    assert found["streams/dials"]["passed"]
+    assert len(found["streams/dials"]["checks"]) == len(suite())
+    (sentence,) = sentences
+    assert sentence == "checks of streams/calls: RuntimeError: the process ran out of memory"
+
+
+def test_a_run_that_breaks_halfway_is_an_error_whether_it_materializes_or_only_checks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defs, key = build_defs(Workplace(lake=str(folder / "lake"), raw=str(folder / "raw"))), dg.AssetKey(["streams", "calls"])
+
+    def sentence(run: Any) -> str:
+        with dg.DagsterInstance.ephemeral() as instance, pytest.raises(StepError) as told:
+            run(defs, instance, key, "calls")
+        return str(told.value)
+
+    monkeypatch.setattr(stream_checks, "check_results", halfway)
+    for run in (materialized, checked_again):
+        assert sentence(run) == "calls: RuntimeError: the process ran out of memory"
+    # Even if Dagster has nothing against it.
+    monkeypatch.setattr(stream_checks, "check_results", lambda *given: [one for one in real(*given) if one.check_name != "units_stand"])
+    monkeypatch.setattr(dg.ExecuteInProcessResult, "success", property(lambda self: True))
+    assert sentence(checked_again) == "calls: not evaluated were units_stand."
+
+
+@pytest.mark.parametrize("gone", [("calls",), ("calls", "calls__rejects"), ("calls", "calls__files")])
+def test_a_stream_that_has_lost_its_log_is_red_and_not_left_out(gone: tuple[str, ...], folder: Path) -> None:
+    for table in gone:
+        shutil.rmtree(folder / "lake" / "streams" / table)
+    status, found = quality()
+    assert status == 1
+    assert found["streams/calls"]["checks"] == {one.expected.name: False for one in suite()}
+
+
+@pytest.mark.parametrize("left", ["", "__late", "__state"])
+def test_results_that_have_lost_the_record_of_their_days_are_red_and_not_left_out(left: str, folder: Path) -> None:
+    pl.DataFrame({"v": [1]}).write_delta(str(folder / "lake" / "results" / f"frames__traffic{left}"))
+    status, found = quality()
+    assert status == 1
+    assert found["streams/calls"]["passed"]
+    assert found["frames/traffic"]["checks"] == {expected.name: False for expected in suite_of_results("frames")}
+
+
+def test_the_workplace_is_that_of_the_environment_but_for_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"LAKE": "elsewhere", "STREAMS": "declared", "REPORTS": "http://reports", "TWIN_TUPLES": "7"}.items():
+        monkeypatch.setenv(f"REPRISE_{name}", value)
+    found = platform._workplace(str(tmp_path / "lake"), str(tmp_path / "raw"), "local[1]")
+    assert (found.lake, found.raw, found.master) == (str(tmp_path / "lake"), str(tmp_path / "raw"), "local[1]")
+    assert (found.declarations, found.reports, found.twin_tuples) == ("declared", "http://reports", 7)

@@ -77,7 +77,7 @@ def write(lake: Lake, rows: pl.DataFrame, own: Callable[[pl.DataFrame], pl.DataF
     edges = np.cumsum([0, *(part.num_rows for part in by_day(whole))])
     address = lake.address("streams", "s")
     adds = [write_day(lake, address, changed.slice(a, b - a)).action() for a, b in zip(edges, edges[1:], strict=False) if b > a]
-    commit(lake, address, schema, adds, {})
+    commit(lake, address, schema, adds, {}, onto=None)
     return Log.open(lake, address)
 
 

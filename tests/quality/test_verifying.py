@@ -77,7 +77,7 @@ def test_an_engine_that_is_right_passes_every_check(technique: str) -> None:
     found = verified(SPECS[technique])
     assert red(found) == []
     assert found.worst.is_empty()
-    assert found.expected > 40
+    assert found.joined.height > 40
     assert all(outcome.rows > 0 for outcome in found.outcomes)
 
 
@@ -92,9 +92,8 @@ def test_one_wrong_row_in_a_million_is_found_and_shown() -> None:
         here = pl.int_range(pl.len()) == 654_321
         return rows.with_columns(sum_v=pl.when(here).then(pl.col("sum_v") * (1 + 1e-6)).otherwise("sum_v"))
 
-    assert verified(spec, table).passed
+    assert red(verified(spec, table)) == []
     found = verified(spec, table, spoil)
-    assert not found.passed
     assert [(outcome.name, outcome.wrong) for outcome in found.outcomes if not outcome.passed] == [("sums_agree", 1)]
     (row,) = found.worst.to_dicts()
     assert row["sum_v__engine"] == pytest.approx(row["sum_v__oracle"] * (1 + 1e-6), rel=1e-12)
@@ -125,7 +124,6 @@ def test_a_day_with_more_than_one_late_tuple_in_a_hundred_is_a_warning() -> None
     ts[[*range(100, 110), *range(1500, 1511)]] -= 3600 * SECOND
     found = verified(SPECS["slicing"], pa.table({"ts": pa.array(ts).view(TIMESTAMP), "v": np.ones(2000)}))
     assert found.late["late_share"].to_list() == [0.010, 0.011]
-    assert found.passed
     (warning,) = [outcome for outcome in found.outcomes if not outcome.passed]
     assert (warning.name, warning.severity, warning.rows, warning.wrong) == ("late_rows_are_few", "warning", 2, 1)
 
@@ -246,5 +244,4 @@ def test_a_fault_in_an_engine_is_caught(technique: str, fault: str, monkeypatch:
     for name, faulty in FAULTS[technique][fault](whole).items():
         monkeypatch.setattr(kind, name, faulty)
     found = verified(SPECS[technique])
-    assert not found.passed
-    assert not found.worst.is_empty() or not all(outcome.passed for outcome in found.outcomes)
+    assert any(not outcome.passed and outcome.severity == "critical" for outcome in found.outcomes)
