@@ -30,7 +30,7 @@ def run(bench: Bench) -> Outcome:
 
 def _texts(bench: Bench) -> Outcome:
     """The same tuples with keys of both kinds."""
-    logs = {name: bench.log(stream, max(bench.scale.tuples // 4, 1)) for name, stream in (("integers", DISORDERED), ("texts", TEXT_KEYS))}
+    logs = {name: bench.log(stream, bench.scale.tuples) for name, stream in (("integers", DISORDERED), ("texts", TEXT_KEYS))}
     warm(bench, sliding_spec(), TEXT_KEYS)
     runs = _runs(bench, sliding_spec(), logs, bench.scale.batch_tuples)
     integers, texts = typical(runs).values()

@@ -24,12 +24,11 @@ _FEW_ROWS = 0.1
 def run(bench: Bench) -> Outcome:
     """Replay the same tuples with more and more queries."""
     log = bench.log(DISORDERED, bench.scale.tuples)
-    tuples = max(bench.scale.tuples // 4, 1)
     for count in _QUERIES:
         warm(bench, spec(count), DISORDERED)
     runs = in_turn(
         bench.scale.repeats,
-        {f"{count} queries": partial(replayed, bench, spec(count), log, f"{count:,} queries", tuples=tuples) for count in _QUERIES},
+        {f"{count} queries": partial(replayed, bench, spec(count), log, f"{count:,} queries") for count in _QUERIES},
     )
     (_, one), *more = typical(runs).items()
     measures = []
