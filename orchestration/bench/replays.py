@@ -52,11 +52,10 @@ class Timed(Taken):
     """Spark's progress of each batch."""
 
     @property
-    def batch_speed(self) -> float:
-        """Tuples per second of batches but the first, which also starts the query: that takes the same second for any stream."""
+    def batch_speeds(self) -> list[float]:
+        """Tuples per second of each batch but the first, which also starts the query: that takes the same second for any stream."""
         batches = self.batch_seconds()
-        tuples, seconds = map(sum, zip(*(batches[1:] or batches), strict=True))
-        return tuples / seconds
+        return [tuples / seconds for tuples, seconds in batches[1:] or batches]
 
     @property
     def state_bytes(self) -> int:
@@ -77,7 +76,7 @@ class Timed(Taken):
     def details(self) -> dict[str, Any]:
         """State, results and where the time went."""
         return {
-            "million_tuples_per_second_of_batches": self.batch_speed / 1e6,
+            "million_tuples_per_second_of_batches": median(self.batch_speeds) / 1e6,
             "state_bytes": self.state_bytes,
             "results_per_tuple": self.results_per_tuple,
             "where_the_time_goes": self.phases(),
@@ -141,6 +140,11 @@ def replayed(
         done = execute(spark, plan, on_progress=watch)
     address = bench.lake.address("runs", plan.run, "results")
     return Timed(span.end[name], step.seconds, step.processor_seconds, done, 0.0, address, watch.batches())
+
+
+def batch_speed(runs: Sequence[Timed]) -> float:
+    """Tuples per second of the median batch of some runs."""
+    return median(speed for run in runs for speed in run.batch_speeds)
 
 
 def warm(bench: Bench, spec: Mapping[str, Any], stream: Stream) -> Timed:

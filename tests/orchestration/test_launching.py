@@ -121,8 +121,9 @@ def test_a_run_without_a_process_is_marked_as_failed_and_one_with_a_process_is_n
     """Nobody is left who started them: as after the machine was switched off, or a command was killed."""
     env = settings(tmp_path / "home", poll_interval_seconds=1)
     monkeypatch.setenv("DAGSTER_HOME", env["DAGSTER_HOME"])
-    processes = [subprocess.Popen([sys.executable, "-c", WAITING, str(tmp_path / "end")], env=env, cwd=ROOT) for _ in range(2)]
     with dg.DagsterInstance.get() as instance:
+        # The instance is there by now: two processes that make its tables at once would be in each other's way.
+        processes = [subprocess.Popen([sys.executable, "-c", WAITING, str(tmp_path / "end")], env=env, cwd=ROOT) for _ in range(2)]
 
         def runs(status: dg.DagsterRunStatus) -> list[dg.DagsterRun]:
             return list(instance.get_runs(dg.RunsFilter(statuses=[status])))

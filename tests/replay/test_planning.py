@@ -108,7 +108,8 @@ def _peaks(command: list[str], cache: Path) -> tuple[int, int]:
                 driver = max(driver, me.memory_full_info().uss)
                 for child in me.children(recursive=True):
                     with suppress(psutil.Error):
-                        if "java" not in child.name():
+                        # By its program: what Java is about to start is for a moment still Java, under the name of a thread.
+                        if "python" in Path(child.exe()).name:
                             worker = max(worker, child.memory_full_info().uss)
             time.sleep(0.05)
     assert process.returncode == 0
