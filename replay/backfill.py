@@ -14,16 +14,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from engines.contract import Engine
+from engines.contract import Clock, Engine
 from engines.spec import SpecError
 from replay.claims import claimed
-from replay.lake import Lake
+from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.plan import Plan
 from replay.progress import Progress
 from replay.publish import Publication, origin, publish, published_days, results_address, results_name
 from replay.runs import execute, plan_run
-from replay.span import Start, all_days, neighbours, of_days
+from replay.span import Start, all_days, neighbours, of_days, sealing_arrival
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,35 @@ def nearest_state(plan: Plan, before: date) -> Start | None:
         if row["day"] >= before or any(row[name] != made[name] for name in same):
             continue
         read, versions = json.loads(row["read"]), json.loads(row["log_versions"])
-        if all(log.first_changed_since(versions[name]) >= read[name] for name, log in plan.logs.items()):
+        if _left_to_read(plan, row["day"], before, read) and all(
+            _holds(log, versions[name], read[name], plan.engine.clock(name)) for name, log in plan.logs.items()
+        ):
             return Start(int(row["day_end"].timestamp() * 1_000_000), read, address, table.version())
     return None
+
+
+def _left_to_read(plan: Plan, day: date, wanted: date, read: Mapping[str, int]) -> bool:
+    """Whether a day's state is of that day alone, or at least leaves something of the wanted day to be read.
+
+    The batch that left it may have read on, past all that is wanted: a day that is replayed again would then see no tuple again.
+    """
+    clocks = {name: (log, plan.engine.clock(name)) for name, log in plan.logs.items()}
+    alone = all(read[name] <= sealing_arrival(log, clock, day) for name, (log, clock) in clocks.items())
+    return alone or all(read[name] < sealing_arrival(log, clock, wanted) for name, (log, clock) in clocks.items())
+
+
+def _holds(log: Log, version: int, read: int, clock: Clock) -> bool:
+    """Whether a state that was read up to an arrival of an earlier version is one of this version, too.
+
+    Lift had looked ahead: it took stretches of time for settled by the times of tuples behind those it read. Tuples that are only
+    added change nothing of that; others must not reach back to what was read.
+    """
+    changed = log.first_changed_since(version)
+    if changed < read:
+        return False
+    if version >= log.version or not read or log.clock_before(log.file_of(changed)) - clock.behind_us > log.clock[log.file_of(read - 1)]:
+        return True
+    try:
+        return Log.open(log.lake, log.address, version).end <= changed
+    except LakeError:  # nothing is known of that version any more
+        return False

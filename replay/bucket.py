@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engines import keys
-from engines.contract import BEGINNING, NOWHERE, TIMESTAMP, Engine, Operator
+from engines.contract import BEGINNING, FOREVER, NOWHERE, TIMESTAMP, Engine, Operator
 from engines.state import State, StateError, one_batch, unpack
 from replay.envelope import LATE, METRICS, PARTIALS, STATE, TUPLES, Envelope
 from replay.lifting import late_schema
@@ -54,6 +54,7 @@ class Bucket:
     def __init__(self, engine: Engine, operator: Operator, streams: Sequence[str], emission: Emission) -> None:
         """An empty bucket that waits for all of these streams."""
         self.operator = operator
+        self._delays = {name: engine.clock(name).delay_us for name in streams}
         self.state = State(operator.tables)
         self.batch = 0
         self.streams = {name: Mark() for name in streams}
@@ -81,6 +82,7 @@ class Bucket:
             "state_rows": self.state.rows,
             "state_bytes": self.state.nbytes,
             "results": sum(rows.num_rows for output, rows in step.outputs if output == "results"),
+            "clock": self._clock(),
             "due": due,
             "final": final,
             **self.state.scratch.get("counters", {}),
@@ -145,6 +147,11 @@ class Bucket:
         due = min(self._emission.until, *(mark.due for mark in self.streams.values()))
         final = min(self._emission.until, *(mark.final for mark in self.streams.values()))
         return (due if self._emission.early else final), final
+
+    def _clock(self) -> int:
+        """The event time that has been reached, in the stream that is furthest behind; the flush says nothing of it."""
+        reached = [mark.due + self._delays[name] for name, mark in self.streams.items() if BEGINNING < mark.due < FOREVER]
+        return min(reached, default=BEGINNING)
 
     def _lower(self, due: int, final: int, step: Step) -> None:
         due, final = max(due, self.state.due), max(final, self.state.final)

@@ -20,6 +20,7 @@ _SUMS = ("tuples", "late", "partials", "results", "state_rows", "state_bytes", "
 SCHEMA = pa.schema([
     ("batch", pa.int64()),
     *[(name, pa.float64() if name.endswith("seconds") else pa.int64()) for name in _SUMS],
+    ("clock", TIMESTAMP),
     ("watermark", TIMESTAMP),
     ("final_watermark", TIMESTAMP),
     ("counters", pa.string()),
@@ -29,7 +30,8 @@ SCHEMA = pa.schema([
 def metrics_table(steps: Iterable[Mapping[str, Any]]) -> pa.Table:
     """A row per batch from the numbers of each bucket's step.
 
-    >>> metrics_table([{"batch": 0, "tuples": 3, "due": 5, "final": 5}, {"batch": 0, "tuples": 0, "due": 5, "final": 5}])["tuples"]
+    >>> step = {"batch": 0, "tuples": 3, "clock": 7, "due": 5, "final": 5}
+    >>> metrics_table([step, {**step, "tuples": 0}])["tuples"]
     <pyarrow.lib.ChunkedArray object at ...>
     [
       [
@@ -43,9 +45,9 @@ def metrics_table(steps: Iterable[Mapping[str, Any]]) -> pa.Table:
         for name, number in step.items():
             if name in _SUMS:
                 row[name] += number
-            elif name not in ("batch", "due", "final"):
+            elif name not in ("batch", "clock", "due", "final"):
                 row["counters"][name] = row["counters"].get(name, 0) + number
-        row["watermark"], row["final_watermark"] = _instant(step["due"]), _instant(step["final"])
+        row |= {"clock": _instant(step["clock"]), "watermark": _instant(step["due"]), "final_watermark": _instant(step["final"])}
     for row in rows.values():
         row["counters"] = json.dumps(row["counters"], sort_keys=True)
     return pa.Table.from_pylist([rows[batch] for batch in sorted(rows)], schema=SCHEMA)
@@ -66,7 +68,7 @@ def metrics_of(lake: Lake, *runs: str) -> pa.Table:
         with pq.ParquetFile(files.open_input_file(path)) as parquet:
             batches = parquet.read()
         rows.append(batches.append_column("run", pa.array([str(run)] * batches.num_rows, pa.string())))
-    return pa.concat_tables(rows).sort_by([("run", "ascending"), ("batch", "ascending")])
+    return pa.concat_tables(rows, promote_options="default").sort_by([("run", "ascending"), ("batch", "ascending")])
 
 
 def _instant(event_time: int) -> int | None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.streaming.query import StreamingQuery
 
 from replay.metrics import metrics_of
 from replay.plan import PLAN, Plan
+
+STATUS = "status.json"
+"""What became of a run, in its folder."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Progress:
     total: int
     late: int
     results: int
+    clock: datetime | None
+    """The event time that it has read up to."""
     watermark: datetime | None
     seconds: float
     """Since this process took the run up."""
@@ -43,6 +49,11 @@ class Progress:
         return (self.total - self.tuples) / self.tuples_per_second if self.tuples_per_second else None
 
 
+def note_status(plan: Plan, status: str, **details: Any) -> None:
+    """Write down what became of a run: running, cancelled, failed, succeeded, published."""
+    plan.lake.write_json(plan.folder, STATUS, {"status": status, "at": datetime.now(UTC).isoformat(), **details})
+
+
 def finished(plan: Plan, metrics: pa.Table) -> bool:
     """Whether a run has read all of its span and, where it has to, flushed: the flush is a batch of its own, without tuples."""
     tuples = metrics["tuples"].to_pylist()
@@ -57,7 +68,7 @@ class Watch:
         """A watch over a run, begun before or not."""
         self._plan = plan
         total = sum(plan.span.end[name] - plan.span.begin[name] for name in plan.streams)
-        self._reached = Progress(-1, 0, total, 0, 0, None, 0.0, 0)
+        self._reached = Progress(-1, 0, total, 0, 0, None, None, 0.0, 0)
         if plan.lake.read_json(plan.folder, PLAN) is not None:
             self.add(metrics_of(plan.lake, plan.run))
         self._told = self._reached.batch
@@ -70,7 +81,8 @@ class Watch:
             if row["batch"] > known.batch:
                 known = replace(
                     known, batch=row["batch"], tuples=known.tuples + row["tuples"], late=known.late + row["late"],
-                    results=known.results + row["results"], watermark=row["watermark"] or known.watermark,
+                    results=known.results + row["results"],
+                    clock=row["clock"] or known.clock, watermark=row["watermark"] or known.watermark,
                 )  # fmt: skip
         self._reached = known
 

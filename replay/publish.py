@@ -24,11 +24,11 @@ from replay.finals import order
 from replay.interrupts import interrupts_noted
 from replay.lake import Lake, LakeError
 from replay.late import late_of_days
-from replay.log import day_end, day_of, day_start
+from replay.log import Log, day_end, day_of, day_start
 from replay.metrics import metrics_of
 from replay.outputs import output_schemas
 from replay.plan import Plan
-from replay.progress import finished
+from replay.progress import finished, note_status
 from replay.span import all_days, sealing_arrival
 
 _OF_BATCHES = ("revision", "retracted")
@@ -67,16 +67,20 @@ def publish(plan: Plan) -> Publication:
     if not finished(plan, metrics_of(plan.lake, plan.run)):
         raise LakeError(f"run {plan.run}: it has not come to its end; resume it, and publish it then.")
     first, last = (date.fromisoformat(day) for day in plan.span.days)
+    days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
     with interrupts_noted():
+        _refuse_older(plan, days)
         _prepare(plan)
-        there = set(all_days(plan.logs))
+        # By the logs as they are now: this run may have read them before they grew.
+        there = {*all_days({name: Log.open(plan.lake, log.address) for name, log in plan.logs.items()}), *days}
         gone = [day for day in published_days(plan.lake, results_name(plan)) if day not in there]
-        days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
         counts = {LATE: _replace(plan, LATE, late_of_days(plan, days), [*days, *gone])}
         _replace(plan, STATE, _states(plan), [*(day_of(end - 1) for end in plan.span.day_ends), *gone])
         for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
             counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), [*days, *gone])
-        return _record(plan, days, gone, counts)
+        publication = _record(plan, days, gone, counts)
+        note_status(plan, "published")
+        return publication
 
 
 def published_schemas(plan: Plan) -> dict[str, pa.Schema]:
@@ -92,6 +96,19 @@ def published_days(lake: Lake, name: str) -> dict[date, Mapping[str, object]]:
     """The record of each day that is published."""
     table = lake.table(results_address(lake, name, "days"))
     return {row["day"]: row for row in table.to_pyarrow_table().to_pylist()} if table else {}
+
+
+def _refuse_older(plan: Plan, days: Sequence[date]) -> None:
+    """Refuse a run that was left lying while its days were published from a log that had grown or changed."""
+    known = published_days(plan.lake, results_name(plan))
+    for day in days:
+        versions = json.loads(str(known.get(day, {}).get("log_versions", "{}")))
+        for name, (_, version) in plan.streams.items():
+            if versions.get(name, version) > version:
+                raise LakeError(
+                    f"run {plan.run}: it has read version {version} of the log of '{name}', and {day} is published from version "
+                    f"{versions[name]}; replay the day anew."
+                )
 
 
 def _prepare(plan: Plan) -> None:

@@ -11,19 +11,21 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileSelector
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from engines import build
+from engines.contract import BEGINNING, FOREVER
 from engines.spec import SpecError
 from replay.claims import claimed
 from replay.finals import final_rows
@@ -34,17 +36,18 @@ from replay.metrics import metrics_of
 from replay.outputs import create_tables
 from replay.plan import PLAN, Plan, columns_of, serialised
 from replay.processor import Processor
-from replay.progress import Progress, Watch, finished
+from replay.progress import STATUS, Progress, Watch, finished, note_status
 from replay.sink import commit_batch
 from replay.span import Span, whole
 
-STATUS = "status.json"
 _POLL_SECONDS = 0.1
 _LOCAL_CHECKPOINTS = (
     "spark.sql.streaming.checkpointFileManagerClass",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
 """In a folder Spark's default manager starts 40 processes a batch (`readlink`, `chmod`), one after the other; this one starts 8."""
+_SETTING = threading.Lock()
+"""Queries of one session start one after the other: each would take the settings of the other, or put them back."""
 _RAISED = re.compile(r"[A-Za-z_][\w.]*\.?[A-Z]\w*: \S")
 _WRAPPERS = ("py4j.", "pyspark.", "org.", "java.", "Py4J", "Caused by", "Traceback", "SQLSTATE")
 """How lines begin that tell where a failure passed through, not what it was."""
@@ -70,7 +73,8 @@ class Replayed:
 
     def final(self, output: str = "results") -> pa.Table:
         """The rows of an output that can no longer change."""
-        return final_rows(self.table(output), self.plan.operator.identity[output])
+        reached = FOREVER if self.plan.span.flush else pc.max(self.metrics()["final_watermark"].cast(pa.int64())).as_py()
+        return final_rows(self.table(output), self.plan.operator.identity[output], BEGINNING if reached is None else reached)
 
     def metrics(self) -> pa.Table:
         """A row per batch."""
@@ -132,12 +136,12 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
     watch = Watch(plan)
     with claimed(plan.lake, plan.folder), interrupts_noted() as interrupted:
         query = _start(spark, plan, watch)
-        _status(plan, "running")
+        note_status(plan, "running")
         _follow(query, plan, watch, on_progress, interrupted)
         if not finished(plan, metrics_of(plan.lake, plan.run)):
-            _status(plan, "cancelled")
+            note_status(plan, "cancelled")
             raise RunError(f"run {plan.run}: its query was stopped before its end, though not by this process; resume the run.")
-        _status(plan, "succeeded")
+        note_status(plan, "succeeded")
         progress = watch.progress()
         if on_progress:
             on_progress(progress)
@@ -158,11 +162,11 @@ def _follow(
                 query.stop()
     except StreamingQueryException as problem:
         cause = _cause(problem)
-        _status(plan, "failed", reason=cause, details=str(problem))
+        note_status(plan, "failed", reason=cause, details=str(problem))
         raise RunError(f"run {plan.run}: it failed ({cause}); put right what it says and resume the run.") from problem
     except BaseException:
         query.stop()
-        _status(plan, "cancelled")
+        note_status(plan, "cancelled")
         raise
 
 
@@ -183,14 +187,13 @@ def _keep_plan(plan: Plan) -> None:
     for written in filter(None, (known, document)):
         written["lake"].pop("storage_options", None)  # keys to a store are no one's to read, and may be others when a run goes on
     if known is None:
+        metrics = plan.lake.table(plan.lake.metrics)
+        if metrics is not None and metrics.transaction_version(plan.run) is not None:
+            raise RunError(f"run {plan.run}: the lake's metrics know a run of this name, which is gone; give this one another name.")
         plan.lake.write_json(plan.folder, PLAN, document)
     elif known != document:
         other = sorted(name for name in document if known.get(name) != document[name])
         raise RunError(f"run {plan.run}: it was begun with another {', '.join(other)}; resume it as it was, or give this one another name.")
-
-
-def _status(plan: Plan, status: str, **details: Any) -> None:
-    plan.lake.write_json(plan.folder, STATUS, {"status": status, "at": datetime.now(UTC).isoformat(), **details})
 
 
 def _start(spark: SparkSession, plan: Plan, watch: Watch) -> StreamingQuery:
@@ -218,12 +221,6 @@ def start_query(
     """
     _keep_plan(plan)
     create_tables(plan)
-    # The number of shuffle partitions is frozen in the checkpoint: one per bucket.
-    spark.conf.set("spark.sql.shuffle.partitions", str(plan.buckets))
-    if plan.lake.local:
-        spark.conf.set(*_LOCAL_CHECKPOINTS)
-    else:
-        spark.conf.unset(_LOCAL_CHECKPOINTS[0])
     released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), "message string", "append", "none")
 
     def commit(messages: DataFrame, batch: int) -> None:
@@ -232,7 +229,35 @@ def start_query(
             on_commit(metrics)
 
     writer = released.writeStream.foreachBatch(commit).option("checkpointLocation", f"{plan.folder}/checkpoint")
-    return writer.trigger(**trigger).queryName(plan.run).start()
+    settings = {
+        # Frozen in the checkpoint: one per bucket.
+        "spark.sql.shuffle.partitions": str(plan.buckets),
+        # The only one that holds the state of processors.
+        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        _LOCAL_CHECKPOINTS[0]: _LOCAL_CHECKPOINTS[1] if plan.lake.local else None,
+    }
+    with _meanwhile(spark, settings):
+        return writer.trigger(**trigger).queryName(plan.run).start()
+
+
+@contextmanager
+def _meanwhile(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Settings of a session for the time of a block: a query takes a copy of them at its start, and the session is the user's."""
+    with _SETTING:
+        before = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            _set(spark, settings)
+            yield
+        finally:
+            _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 def _cause(problem: Exception) -> str:

@@ -158,7 +158,7 @@ class LogSource(DataSource):
 
 def _arrived(log: Log) -> NDArray[np.int64]:
     """`arrived` at the start of each file, and at the end of the log."""
-    return np.append(log.arrived, max(log.clock_end, int(log.arrived[-1]) + 1))
+    return np.append(log.arrived, max(log.arrived_end, int(log.arrived[-1]) + 1))
 
 
 def _arrived_at(log: Log, arrival: int) -> int:

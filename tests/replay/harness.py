@@ -56,7 +56,7 @@ def in_process(spark: object, plan: Plan, *, on_progress: object = None) -> Repl
         if batch % 7 == 0:
             commit_batch(plan.lake, plan.run, batch, messages)  # as after a crash between the commit and its record
         offset, batch = end, batch + 1
-    return Replayed(plan, Progress(batch - 1, tuples, tuples, 0, 0, None, 0.0))
+    return Replayed(plan, Progress(batch - 1, tuples, tuples, 0, 0, None, None, 0.0))
 
 
 def stream(seed: int, *, tuples: int = 300, days: float = 6, behind_us: int = 0, keys: int = 3) -> pa.Table:

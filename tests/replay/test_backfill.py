@@ -102,7 +102,7 @@ def test_a_day_begins_where_it_can(lake: Lake) -> None:
     spec = with_clock(SPECS["frames"], "an hour")
     log_writer.append(lake, "s", stream(1, tuples=600, behind_us=build(spec).clock("s").behind_us), file_rows=20)
     days = all_days({"s": Log.open(lake, lake.address("streams", "s"))})
-    third = backfill(None, lake, spec, ["s"], [days[2]])[0]  # type: ignore[arg-type]
+    third = backfill(None, lake, spec, ["s"], [days[2]], batch_tuples=20)[0]  # type: ignore[arg-type]
     assert third.plan.span.reason == "from the beginning of the log"
     fourth = backfill(None, lake, spec, ["s"], [days[3]])[0]  # type: ignore[arg-type]
     assert fourth.plan.span.reason == f"from the state of {days[2]}"

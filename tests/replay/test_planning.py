@@ -60,6 +60,21 @@ def test_batches_are_whole_files_and_cut_one_only_if_it_is_larger(lake: Lake) ->
     assert ends(batch_tuples=1000, batch_files=3) == [60, 100, 100]
 
 
+def test_a_paced_replay_follows_the_arrival_of_tuples_and_not_their_times(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuple a second, of times that are a day apart."""
+    table = stream(1, tuples=100)
+    table = table.append_column("arrived", pa.array(START + np.arange(100) * 1_000_000))
+    log_writer.append(lake, "s", table, file_rows=1000)
+    reader = LogReader(plan_run(lake, SPEC, ["s"], speed=10.0))
+    now = 0.0
+    monkeypatch.setattr("replay.source.time.monotonic", lambda: now)
+    offset, read = reader.initialOffset(), []
+    for now in (0.0, 2.0, 5.0, 10.0):  # noqa: B007 - the clock
+        offset = reader.latestOffset(offset, reader.getDefaultReadLimit())
+        read.append(offset["read"]["s"])
+    assert read == pytest.approx([0, 20, 50, 100], abs=1)
+
+
 def test_a_log_is_read_at_the_version_it_was_planned_with(lake: Lake) -> None:
     table = stream(1)
     log_writer.append(lake, "s", table.slice(0, 200), file_rows=50)

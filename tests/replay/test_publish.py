@@ -185,6 +185,64 @@ def test_state_of_another_layout_is_passed_over(lake: Lake, monkeypatch: pytest.
     assert_published(lake, "frames__s", FRAMES, table)
 
 
+@pytest.mark.parametrize("reaches_back", [True, False])
+def test_a_state_is_gone_on_from_only_if_nothing_new_reaches_back_to_what_it_holds(lake: Lake, reaches_back: bool) -> None:
+    """Day 1 is sealed by tuples of day 2, which its state therefore holds; then the log changes behind them.
+
+    day 1         22     23   | 00:30  01:10      01:40   02:00 |  06:00  07:00
+    v > 0         +------+----+-+------+----------+-------+-----+--+      -
+    changed: 40 minutes behind, and accepted      01:20 -
+    """
+
+    def tuples(*rows: tuple[float, float]) -> pa.Table:
+        return pa.table({"ts": pa.array([START + int(hour * HOUR) for hour, _ in rows], TIMESTAMP), "v": [v for _, v in rows]})
+
+    spec = {"technique": "frames", "delay": "1h", "frame": {"kind": "threshold", "where": "v > 0"}}
+    before = [(22.0, 1.0), (23.0, 1.0), (24.5, 1.0), (25 + 1 / 6, 1.0), (25 + 2 / 3, 1.0), (26.0, 1.0)]
+    behind = [(25 + 1 / 3, -1.0)] if reaches_back else [(28.0, -1.0)]
+    log_writer.append(lake, "s", tuples(*before))
+    log = log_writer.append(lake, "s", tuples((30.0, 1.0), (31.0, -1.0)))
+    replay(lake, spec, days=log.days()[:1], buckets=1)
+    whole = tuples(*before, *behind, (30.0, 1.0), (31.0, -1.0))
+    rows, _, _ = log_writer.complete(whole.slice(2), 2, START + 23 * HOUR, BEGINNING)
+    adds = [log_writer.write_day(lake, log.address, part).action() for part in log_writer.by_day(rows)]
+    replaced = [log.days()[1].isoformat()]
+    log_writer.commit(lake, log.address, log.schema, adds, {FIRST_CHANGED: "6"}, onto=log, replacing=replaced)
+    (done,) = backfill(None, lake, spec, ["s"], buckets=1)  # type: ignore[arg-type]
+    assert done.plan.span.reason == "from the beginning of the log"
+    assert_published(lake, "frames__s", spec, whole)
+
+
+def test_an_older_run_neither_removes_nor_replaces_what_was_published_since(lake: Lake) -> None:
+    log = log_writer.append(lake, "s", days(1.0, 2.0))
+    older = plan_days(lake, SLICING, ["s"], log.days()[0], log.days()[-1])
+    first = plan_days(lake, SLICING, ["s"], log.days()[0], log.days()[0])
+    for plan in (older, first):
+        in_process(None, plan)
+    log_writer.append(lake, "s", pa.concat_tables([day(2), day(3)]))
+    replay(lake, days=Log.open(lake, log.address).days()[1:])
+    # The first day was not published yet, and all others stay.
+    publish.publish(first)
+    assert_published(lake, "slicing__s", SLICING, days(1.0, 2.0, 1.0, 1.0))
+    before = published(lake, "slicing__s")
+    with pytest.raises(
+        LakeError, match=rf"run {older.run}: it has read version 0 of the log of 's', and {log.days()[1]} is published from version 1;"
+    ):
+        publish.publish(older)
+    assert published(lake, "slicing__s").equals(before)
+
+
+def test_a_day_that_is_replayed_again_is_read_again(lake: Lake) -> None:
+    """However far the batch had read that left the state of the day before."""
+    log = log_writer.append(lake, "s", stream(5, behind_us=HOUR), file_rows=20)
+    replay(lake, FRAMES, batch_tuples=10_000)
+    there = log.days()
+    for one in (there[2], there[-1]):
+        (again,) = backfill(None, lake, FRAMES, ["s"], [one], again=True)  # type: ignore[arg-type]
+        assert again.progress.tuples > 0
+    assert_published(lake, "frames__s", FRAMES, stream(5, behind_us=HOUR))
+
+
 class CrashError(Exception):
     """The process is gone."""
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
+from engines import build
 from engines.spec import SpecError
-from replay import log_writer
+from replay import local, log_writer
+from replay.backfill import plan_days
 from replay.claims import claimed
 from replay.lake import Lake, LakeError
+from replay.log import day_end
 from replay.metrics import metrics_of
 from replay.plan import PLAN, Plan
-from replay.progress import Progress
-from replay.runs import _cause, _keep_plan, _status, load_plan, plan_run, remove_old
-from tests.replay.harness import SPECS, in_process, stream
+from replay.progress import Progress, Watch, note_status
+from replay.runs import RunError, _cause, _keep_plan, load_plan, plan_run, remove_old
+from tests.comparing import assert_same_rows, rows_of
+from tests.replay.harness import HOUR, SPECS, in_process, stream
 
 
 def test_a_plan_survives_being_written_down(lake: Lake) -> None:
@@ -31,7 +36,7 @@ def test_runs_are_removed_some_time_after_they_ended_and_never_while_they_run(la
     for run, status in (("done", "succeeded"), ("stopped", "cancelled"), ("busy", "running")):
         plan = plan_run(lake, SPECS["frames"], ["s"], run=run)
         in_process(None, plan)
-        _status(plan, status)
+        note_status(plan, status)
     assert remove_old(lake, timedelta(hours=1)) == []
     with claimed(lake, lake.address("runs", "busy")):
         assert sorted(remove_old(lake, timedelta(0))) == ["done", "stopped"]
@@ -52,7 +57,7 @@ def test_the_keys_to_a_store_are_not_written_down_and_may_change(lake: Lake) -> 
 
 
 def test_speed_and_time_left_count_what_this_process_did() -> None:
-    progress = Progress(batch=3, tuples=700, total=1000, late=0, results=0, watermark=None, seconds=2.0, before=300)
+    progress = Progress(batch=3, tuples=700, total=1000, late=0, results=0, clock=None, watermark=None, seconds=2.0, before=300)
     assert progress.tuples_per_second == 200 and progress.seconds_left == 1.5
 
 
@@ -103,3 +108,43 @@ def test_metrics_of_a_run_are_its_own_and_in_order(lake: Lake) -> None:
     assert sum(found["tuples"].to_pylist()) == stream(1).num_rows
     assert metrics_of(lake, "a", "b").num_rows == 2 * found.num_rows
     assert metrics_of(lake, "c").num_rows == 0
+
+
+def test_the_name_of_a_run_that_is_gone_is_not_used_again(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1))
+    plan = plan_run(lake, SPECS["frames"], ["s"], run="mine")
+    _keep_plan(plan)
+    in_process(None, plan)
+    lake.remove_folder(plan.folder)
+    with pytest.raises(RunError, match="run mine: the lake's metrics know a run of this name, which is gone; give this one another name."):
+        _keep_plan(plan)
+    assert not Path(plan.folder).exists()
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_final_rows_of_a_run_are_those_that_nothing_to_come_can_change(lake: Lake, flush: bool) -> None:
+    spec = {**SPECS["short windows"], "delay": "1h", "lateness": "5h"}
+    table = stream(3, behind_us=6 * HOUR)
+    log_writer.append(lake, "s", table)
+    run = in_process(None, plan_run(lake, spec, ["s"], flush=flush, batch_tuples=50))
+    here = local.run(build(spec), table, batch_rows=50, flush=flush)
+    assert_same_rows(
+        run.final().drop_columns(["revision"]),
+        rows_of(here.final.drop_columns(["revision"])),
+        plan_run(lake, spec, ["s"]).operator.identity["results"],
+    )
+    assert here.results.num_rows > here.final.num_rows
+
+
+def test_progress_tells_the_event_time_that_was_read_and_the_watermark_behind_it(lake: Lake) -> None:
+    table = stream(3)
+    log = log_writer.append(lake, "s", table)
+    spec = {**SPECS["short windows"], "delay": "2h", "lateness": "3h"}
+    plan = plan_days(lake, spec, ["s"], log.days()[0], log.days()[1])
+    in_process(None, plan)
+    watch = Watch(plan)
+    watch.add(metrics_of(lake, plan.run))
+    now = watch.progress()
+    assert now.clock == pc.max(table.slice(0, plan.span.end["s"])["ts"]).as_py()
+    # What is published is final, and no further than the end of the days: so is the watermark.
+    assert now.watermark == min(now.clock - timedelta(hours=5), datetime.fromtimestamp(day_end(log.days()[1]) / 1e6, UTC))
