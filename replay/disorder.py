@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from engines.contract import TIMESTAMP
 from engines.spec import SpecError
+from replay.lifting import check_tuples
+from replay.log import times_of
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -69,7 +71,17 @@ class Measured:
 
 
 def disordered(tuples: pa.Table, delays: Delays, *, first: int = 0) -> pa.Table:
-    """The tuples as they would have arrived with these delays, with `arrived` = ts + delay in microseconds."""
+    """The tuples as they would have arrived with these delays, with `arrived` = ts (or end) + delay in microseconds.
+
+    Args:
+        tuples: `ts` (or `start` and `end`) and values, in order of arrival.
+        delays: which tuples arrive how much later.
+        first: the arrival of the first tuple, if these are not the first of their stream.
+
+    >>> late = disordered(pa.table({"ts": pa.array([0, 10, 20, 30], TIMESTAMP)}), Delays(fraction=0.5, scale_us=50, seed=2))
+    >>> late["ts"].cast(pa.int64()).to_pylist(), late["arrived"].to_pylist()
+    ([0, 20, 10, 30], [0, 20, 21, 40])
+    """
     ts = _times(tuples)
     came = ts + delays.draw(np.arange(first, first + tuples.num_rows))
     order = np.argsort(came, kind="stable")
@@ -93,8 +105,10 @@ def measure(tuples: pa.Table) -> Measured:
 
 
 def _times(tuples: pa.Table) -> NDArray[np.int64]:
-    ts: NDArray[np.int64] = tuples["ts"].combine_chunks().cast(TIMESTAMP).view(pa.int64()).to_numpy()
-    return ts
+    check_tuples(tuples)
+    moves = tuples[times_of(tuples.schema.names)[-1]]
+    times: NDArray[np.int64] = moves.combine_chunks().cast(TIMESTAMP).view(pa.int64()).to_numpy()
+    return times
 
 
 def _uniform(arrivals: NDArray[np.int64], seed: int, part: int) -> NDArray[np.float64]:

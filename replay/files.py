@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from replay.lake import Lake
+from replay.log import PLAIN
 
 FILE_ROWS = 1 << 20
 _LONGEST_BOUND = 32
@@ -33,6 +34,50 @@ _CLOSE = (
     "tuples", "count",
 )  # fmt: skip
 """Whole numbers that differ little from row to row."""
+_STORED = {
+    **{kind: kind for kind in (
+        pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(),
+        pa.date32(),
+    )},
+    **PLAIN,
+    # Delta has no unsigned numbers: it would declare a signed type of the same width, and lose every statistic of a file that exceeds it.
+    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64(),
+    pa.float16(): pa.float32(), pa.date64(): pa.date32(),
+}  # fmt: skip
+"""The types that Delta has, and those whose values fit into one of them."""
+_DELTA_DIGITS = 38
+
+
+def delta_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which Delta stores values of this one; None: it has none.
+
+    Values of `uint64` from 2**63, and times of no whole microseconds, do not fit into it: that a cast tells.
+
+    >>> delta_type(pa.uint8()), delta_type(pa.list_(pa.timestamp("ns"))), delta_type(pa.duration("s"))
+    (DataType(int16), ListType(list<item: timestamp[us]>), None)
+    """
+    types = pa.types
+    if kind in _STORED:
+        return _STORED[kind]
+    if types.is_dictionary(kind):
+        return None if types.is_nested(kind.value_type) else delta_type(kind.value_type)
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    if types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if 0 <= kind.scale <= kind.precision <= _DELTA_DIGITS else None
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    inner = [delta_type(kind.field(at).type) for at in range(kind.num_fields)]
+    if not inner or None in inner:
+        return None
+    if types.is_struct(kind):
+        names = [kind.field(at).name for at in range(kind.num_fields)]
+        alike = len({name.lower() for name in names}) < len(names)
+        return None if alike else pa.struct(list(zip(names, inner, strict=True)))
+    if types.is_map(kind):
+        return pa.map_(delta_type(kind.key_type), delta_type(kind.item_type))
+    # Arrow loses elements when it casts views of lists.
+    return pa.list_(inner[0]) if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) else None
 
 
 @dataclass(frozen=True)
@@ -71,7 +116,8 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
     """Delta's statistics of a file, of every column that can have them: some readers take a missing bound for one that nothing meets."""
     bounds = {field.name: _bounds(rows[field.name]) for field in rows.schema if not pa.types.is_nested(field.type)}
     least, greatest = ({name: both[side] for name, both in bounds.items() if both[side] is not None} for side in (0, 1))
-    nulls = {field.name: rows[field.name].null_count for field in rows.schema}
+    # Of a struct Delta wants the nulls of each of its fields: a single number makes every statistic of the file unreadable.
+    nulls = {field.name: rows[field.name].null_count for field in rows.schema if not pa.types.is_struct(field.type)}
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
@@ -96,7 +142,10 @@ def _bound(value: pa.Scalar, kind: pa.DataType, *, up: bool) -> Any:
         with suppress(OverflowError):  # outside of the years 1 to 9999
             return f"{(datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)).isoformat(timespec='milliseconds')}Z"  # noqa: DTZ001
         return None
-    plain = value.as_py()
+    try:
+        plain = value.as_py()
+    except OverflowError:  # a date outside of the years 1 to 9999
+        return None
     if isinstance(plain, str) and len(plain) > _LONGEST_BOUND:
         return plain[:_LONGEST_BOUND] + chr(sys.maxunicode) * up
     if isinstance(plain, Decimal):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engines.contract import BEGINNING, NOWHERE, TIMESTAMP, Clock, Interval, Operator
@@ -21,6 +22,9 @@ from engines.spec import SpecError
 from engines.state import pack
 from replay.envelope import LATE, METRICS, PARTIALS, Envelope
 from replay.hashing import split
+from replay.log import FIRST_US, LAST_US, times_of
+
+_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,30 @@ class Piece:
     """Event time up to which nothing accepted later lies, where the log knows more than the clock does."""
 
 
-def check_times(table: pa.Table) -> None:
-    """Refuse a table whose times cannot be replayed, with a sentence."""
-    for name in ("ts",) if "ts" in table.schema.names or "start" not in table.schema.names else ("start", "end"):
-        if name not in table.schema.names:
-            raise SpecError(f"{name}: the stream has no such column; there are {', '.join(table.schema.names)}.")
-        if not pa.types.is_timestamp(table.schema.field(name).type):
-            raise SpecError(f"{name}: the column is {table.schema.field(name).type}; allowed is {TIMESTAMP}.")
+def check_tuples(table: pa.Table) -> None:
+    """Refuse tuples that cannot be replayed, with a sentence: two columns of one name, times that are missing or out of all bounds.
+
+    A log has days of the years 1 to 9999 only, and near the ends of int64 windows never end: tuples there would be lost without a word.
+    """
+    names = table.schema.names
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SpecError(f"columns: {twice[0]!r} given {names.count(twice[0])} times; allowed is a name for each.")
+    for name in times_of(names):
+        if name not in names:
+            raise SpecError(f"{name}: the stream has no such column; there are {', '.join(names)}.")
+        kind = table.schema.field(name).type
+        if not pa.types.is_timestamp(kind):
+            raise SpecError(f"{name}: the column is {kind}; allowed is {TIMESTAMP}.")
         if table[name].null_count:
             raise SpecError(f"{name}: row {table[name].is_null().index(True).as_py()} is null; every tuple needs a time.")
+        if kind.unit in _US:  # nanoseconds cannot be that far away
+            bounds = pc.min_max(table[name].cast(pa.int64())).as_py().values()
+            for us in (bound * _US[kind.unit] for bound in bounds if bound is not None):
+                if not FIRST_US <= us <= LAST_US:
+                    raise SpecError(f"{name}: a time of {us} microseconds since 1970 given; allowed are times in the years 1 to 9999.")
         try:
             table[name].cast(TIMESTAMP)
         except pa.ArrowInvalid:
-            kind = table.schema.field(name).type
             raise SpecError(f"{name}: the column is {kind}, with times that no whole microseconds are; allowed is {TIMESTAMP}.") from None
 
 

@@ -19,7 +19,7 @@ from engines.state import one_batch
 from replay.bucket import Bucket, Step
 from replay.envelope import PARTIALS, Envelope
 from replay.finals import final_rows, order
-from replay.lifting import Piece, check_times, late_schema, lift_piece
+from replay.lifting import Piece, check_tuples, late_schema, lift_piece
 from replay.metrics import metrics_table
 from replay.span import Emission
 
@@ -67,9 +67,12 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
     >>> run(engine, stream).final["sum_v"].to_pylist()
     [3, 4]
     """
-    if batch_rows < 1:
-        raise SpecError(f"batch_rows: {batch_rows} given; allowed is a whole number from 1.")
-    check_times(table)
+    for setting, number in (("batch_rows", batch_rows), ("buckets", buckets)):
+        if number < 1:
+            raise SpecError(f"{setting}: {number} given; allowed is a whole number from 1.")
+    check_tuples(table)
+    if "stream" in table.schema.names and table["stream"].null_count:
+        raise SpecError(f"stream: row {table['stream'].is_null().index(True).as_py()} is null; allowed is the name of each tuple's stream.")
     operator = engine.on(table.schema)
     count = 1 if operator.one_bucket else buckets
     streams = sorted(table["stream"].unique().to_pylist()) if "stream" in table.schema.names and table.num_rows else [""]

@@ -6,6 +6,7 @@ batch opens no data file. Writing one is in `log_writer.py`; which part of it a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -25,6 +26,8 @@ DAY_US = 86_400_000_000
 FIRST_US = -62_135_596_800_000_000
 LAST_US = 253_402_300_799_999_999
 """The years 1 to 9999: the log is kept by day, and there are no other days."""
+PLAIN = {pa.large_string(): pa.string(), pa.string_view(): pa.string(), pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
+"""The string types that Parquet files hold, for those that Arrow has besides."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,16 @@ class Log:
         if found != FORMAT:
             raise LakeError(f"log {address}: a Delta table with the description {found!r} found; allowed is {FORMAT!r}.")
         schema = pa.schema([field for field in normalised(pa.schema(table.schema().to_arrow())) if field.name != "day"])
-        times = ["ts"] if "ts" in schema.names else ["start", "end"]
+        times = times_of(schema.names)
         for name in (*OWN_COLUMNS, *times):
             kind = pa.timestamp("us", tz="UTC") if name in times else pa.int64()
             if name not in schema.names or schema.field(name).type != kind:
                 raise LakeError(f"log {address}: the column '{name}' should be {kind}; found are {', '.join(schema.names)}.")
         actions = pa.table(table.get_add_actions(flatten=True)).sort_by("min.arrival")
+        least = f"min.{times[-1]}"
+        for name in ("min.arrival", "num_records", "min.clock", "max.clock", "min.arrived", "max.arrived", least):
+            if actions[name].null_count:
+                raise LakeError(f"log {address}: the statistic {name} of a file cannot be read; write or ingest the stream anew.")
         return cls(
             lake, address, str(table.metadata().id), table.version(), schema,
             paths=actions["path"].to_pylist(),
@@ -80,7 +87,7 @@ class Log:
             clock_first=int(_int64(actions, "min.clock")[0]) if actions.num_rows else BEGINNING,
             arrived=_int64(actions, "min.arrived"),
             arrived_end=int(_int64(actions, "max.arrived")[-1]) if actions.num_rows else BEGINNING,
-            least_ts=_int64(actions, f"min.{times[-1]}"),
+            least_ts=_int64(actions, least),
         )  # fmt: skip
 
     @property
@@ -127,8 +134,16 @@ class Log:
 
 def normalised(schema: pa.Schema) -> pa.Schema:
     """The schema with the string types that Parquet files hold, whatever reader it came through."""
-    plain = {pa.large_string(): pa.string(), pa.string_view(): pa.string(), pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
-    return pa.schema([pa.field(f.name, plain.get(f.type, f.type)) for f in schema])
+    return pa.schema([pa.field(f.name, PLAIN.get(f.type, f.type)) for f in schema])
+
+
+def times_of(names: Sequence[str]) -> tuple[str, ...]:
+    """The columns with a stream's event time; the last of them moves the clock. Beside `ts`, `start` and `end` are values.
+
+    >>> times_of(["ts", "end"]), times_of(["start", "end"])
+    (('ts',), ('start', 'end'))
+    """
+    return ("start", "end") if "start" in names and "ts" not in names else ("ts",)
 
 
 def day_of(event_time: int) -> date:

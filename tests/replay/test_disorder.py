@@ -51,6 +51,31 @@ def test_an_ordered_stream_has_none() -> None:
     assert measure(ordered(1)).inversion_rate == 0
 
 
+def test_events_that_last_are_disordered_by_their_end() -> None:
+    ends = pa.table({"start": pa.array([0, 1, 2], TIMESTAMP), "end": pa.array([9, 5, 7], TIMESTAMP)})
+    assert measure(ends).largest_delay_us == 4
+    assert disordered(ends, Delays(fraction=0))["arrived"].to_pylist() == [5, 7, 9]
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (pa.table({"v": [1]}), r"ts: the stream has no such column; there are v\."),
+        (pa.table({"ts": ["noon"]}), r"ts: the column is string; allowed is timestamp\[us, tz=UTC\]\."),
+        (
+            pa.Table.from_arrays([pa.array([1], TIMESTAMP)] * 2, names=["ts", "ts"]),
+            r"columns: 'ts' given 2 times; allowed is a name for each\.",
+        ),
+    ],
+    ids=["no time", "text", "twice"],
+)
+def test_what_has_no_times_cannot_be_disordered(table: pa.Table, sentence: str) -> None:
+    with pytest.raises(SpecError, match=f"^{sentence}$"):
+        measure(table)
+    with pytest.raises(SpecError, match=f"^{sentence}$"):
+        disordered(table, Delays())
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [

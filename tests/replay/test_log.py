@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +17,10 @@ import pytest
 from deltalake import write_deltalake
 
 from engines.contract import FOREVER, TIMESTAMP
+from engines.spec import SpecError
 from replay import log_writer
 from replay.lake import Lake, LakeError
-from replay.log import DAY_US, Log, day_end, day_of, day_start
+from replay.log import DAY_US, FIRST_CHANGED, Log, day_end, day_of, day_start
 from tests.replay.harness import stream
 
 
@@ -43,6 +45,13 @@ def test_arrived_of_the_original_is_kept_but_never_goes_back(lake: Lake) -> None
     assert pl.read_delta(log.address).sort("arrival")["arrived"].to_list() == [70, 70, 90]
     log = log_writer.append(lake, "s", pa.table({"ts": seconds(10, 11), "arrived": [80, 95]}))
     assert pl.read_delta(log.address).sort("arrival")["arrived"].to_list() == [70, 70, 90, 90, 95]
+
+
+def test_arrived_does_not_go_back_where_tuples_come_without_it(lake: Lake) -> None:
+    later = 20_000_000
+    log_writer.append(lake, "s", [pa.table({"ts": seconds(5), "arrived": [later]}), pa.table({"ts": seconds(6)})])
+    log = log_writer.append(lake, "s", pa.table({"ts": seconds(7, 30)}))
+    assert pl.read_delta(log.address).sort("arrival")["arrived"].to_list() == [later, later, later, 30_000_000]
 
 
 @pytest.mark.parametrize("file_rows", [1, 7, 1000])
@@ -114,15 +123,148 @@ def test_other_columns_than_the_log_has_are_refused_and_nothing_is_written(lake:
          "stream s: a column 'clock' given; the log keeps its own under that name, so another is allowed."),
         ({"ts": seconds(1), "day": [1]}, "stream s: a column 'day' given; the log keeps its own under that name, so another is allowed."),
         ({"ts": pa.array([2**60], TIMESTAMP)},
-         "stream s: ts reaches out of the years 1 to 9999; allowed are times in them, for a log has days."),
+         "ts: a time of 1152921504606846976 microseconds since 1970 given; allowed are times in the years 1 to 9999."),
+        ({"start": seconds(1), "end": pa.array([2**60], pa.timestamp("s"))},
+         "end: a time of 1152921504606846976000000 microseconds since 1970 given; allowed are times in the years 1 to 9999."),
+        ({"ts": seconds(1), "stream": ["a"]},
+         "stream s: a column 'stream' given; a replay keeps its own under that name, so another is allowed."),
+        ({"ts": seconds(1), "v": [1], "V": [2]},
+         "stream s: a column 'V' given beside 'v'; allowed are names that differ in more than case."),
+        ({"ts": seconds(1), "Day": [1]}, "stream s: a column 'Day' given beside 'day'; allowed are names that differ in more than case."),
+        ({"ts": seconds(1, 2), "arrived": [1, None]},
+         "stream s: arrived is int64 with 1 nulls; allowed are whole microseconds, or times, and no nulls."),
+        ({"ts": seconds(1), "arrived": ["noon"]},
+         "stream s: arrived is string with 0 nulls; allowed are whole microseconds, or times, and no nulls."),
     ],
-    ids=["null", "no time", "nanoseconds", "own column", "day", "year 38501"],
+    ids=["null", "no time", "nanoseconds", "own column", "day", "year 38501", "far end", "stream", "case", "case of an own column",
+         "arrived null", "arrived text"],
 )  # fmt: skip
 def test_tuples_that_a_log_cannot_hold_are_refused(lake: Lake, tuples: dict[str, object], sentence: str) -> None:
     with pytest.raises(ValueError) as refused:
         log_writer.append(lake, "s", pa.table(tuples))
     assert str(refused.value) == sentence
     assert lake.table(lake.address("streams", "s")) is None
+
+
+def test_a_name_for_two_columns_is_refused(lake: Lake) -> None:
+    twice = pa.Table.from_arrays([seconds(1), pa.array([1]), pa.array([2])], names=["ts", "v", "v"])
+    with pytest.raises(SpecError, match=r"^columns: 'v' given 2 times; allowed is a name for each\.$"):
+        log_writer.append(lake, "s", twice)
+
+
+def test_a_file_of_no_tuples_is_refused(lake: Lake) -> None:
+    with pytest.raises(SpecError, match=r"^file_rows: 0 given; allowed is a whole number from 1\.$"):
+        log_writer.append(lake, "s", stream(1), file_rows=0)
+
+
+def test_a_table_is_checked_to_its_end_before_any_of_it_is_written(lake: Lake) -> None:
+    with pytest.raises(SpecError, match="ts: row 2 is null"):
+        log_writer.append(lake, "s", pa.table({"ts": pa.array([1, 2, None], TIMESTAMP)}), file_rows=1)
+    assert not Path(lake.root).exists()
+
+
+def test_tables_of_one_log_have_the_same_columns(lake: Lake) -> None:
+    with pytest.raises(LakeError, match=r"^stream s: columns .* v double given; its log has .* v int64\.$"):
+        log_writer.append(lake, "s", [pa.table({"ts": seconds(1), "v": [1]}), pa.table({"ts": seconds(2), "v": [1.5]})])
+    assert lake.table(lake.address("streams", "s")) is None
+
+
+STORED: list[tuple[pa.Array, pa.DataType]] = [
+    (pa.array([200, None], pa.uint8()), pa.int16()),
+    (pa.array([40_000, 1], pa.uint16()), pa.int32()),
+    (pa.array([3_000_000_000, 1], pa.uint32()), pa.int64()),
+    (pa.array([2**63 - 1, 1], pa.uint64()), pa.int64()),
+    (pa.array(np.array([1.5, -2], np.float16)), pa.float32()),
+    (pa.array([5_000, None], pa.timestamp("ns")), pa.timestamp("us")),
+    (pa.array([5, -1], pa.timestamp("s", "Europe/Berlin")), TIMESTAMP),
+    (pa.array([0, 86_400_000], pa.int64()).view(pa.date64()), pa.date32()),
+    (pa.array(["a", None], pa.large_string()), pa.string()),
+    (pa.array(["a", "b"], pa.string_view()), pa.string()),
+    (pa.array([b"a", b"b"], pa.binary_view()), pa.binary()),
+    (pa.array([b"a", b"b"], pa.binary(1)), pa.binary()),
+    (pa.array(["a", None]).dictionary_encode(), pa.string()),
+    (pa.array([Decimal("1.50"), None], pa.decimal64(9, 2)), pa.decimal128(9, 2)),
+    (pa.array([Decimal("1.50"), None], pa.decimal256(38, 2)), pa.decimal128(38, 2)),
+    (pa.array([None, None]), pa.null()),
+    (pa.array([[200], None], pa.large_list(pa.uint8())), pa.list_(pa.int16())),
+    (pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2)), pa.list_(pa.int64())),
+    (pa.array([{"a": 200}, None], pa.struct([pa.field("a", pa.uint8(), nullable=False)])), pa.struct([("a", pa.int16())])),
+    (pa.array([[("a", 200)], []], pa.map_(pa.large_string(), pa.uint8())), pa.map_(pa.string(), pa.int16())),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "kind"), STORED, ids=[str(values.type) for values, _ in STORED])
+def test_values_are_stored_in_the_type_of_delta_that_holds_them_again_and_again(lake: Lake, values: pa.Array, kind: pa.DataType) -> None:
+    table = pa.table({"ts": seconds(1, 2), "v": values})
+    log_writer.append(lake, "s", table)
+    log = log_writer.append(lake, "s", table)
+    assert log.end == 4 and log.schema.field("v").type == kind
+    delta = lake.table(log.address)
+    assert delta is not None
+    assert delta.to_pyarrow_table().sort_by("arrival")["v"].to_pylist() == values.to_pylist() * 2
+    assert pl.read_delta(log.address)["v"].null_count() == 2 * values.null_count
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([1], pa.duration("us")), pa.array([1], pa.time64("us")), pa.array([Decimal(1)], pa.decimal256(40, 2)),
+     pa.array([Decimal(100)], pa.decimal128(5, -2)), pa.array([[1]], pa.list_view(pa.int64())), pa.array([[1]], pa.list_(pa.duration("s"))),
+     pa.array([{}], pa.struct([])), pa.array([{"a": 1, "A": 1}]), pa.array([b"0" * 16], pa.uuid()),
+     pa.DictionaryArray.from_arrays([0], pa.array([[1]]))],
+    ids=lambda values: str(values.type),
+)  # fmt: skip
+def test_types_that_delta_has_not_are_refused(lake: Lake, values: pa.Array) -> None:
+    with pytest.raises(LakeError) as refused:
+        log_writer.append(lake, "s", pa.table({"ts": seconds(1), "v": values}))
+    assert str(refused.value).startswith(f"stream s: the column 'v' is {values.type}; allowed are booleans, numbers ")
+    assert not Path(lake.root).exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [(pa.array([1, 2**63], pa.uint64()), "int64"), (pa.array([1_000, 1_500], pa.timestamp("ns", "UTC")), "timestamp[us, tz=UTC]"),
+     (pa.array([2**50, 0], pa.timestamp("s")), "timestamp[us]"), (pa.array([0, 1], pa.int64()).view(pa.date64()), "date32[day]")],
+    ids=lambda given: str(given.type) if isinstance(given, pa.Array) else "",
+)  # fmt: skip
+def test_values_that_would_change_are_refused(lake: Lake, values: pa.Array, kind: str) -> None:
+    with pytest.raises(LakeError) as refused:
+        log_writer.append(lake, "s", pa.table({"ts": seconds(1, 2), "v": values}), file_rows=1)
+    given = f"stream s: the column 'v' is {values.type}, with values that {kind} cannot hold"
+    assert str(refused.value) == f"{given}; allowed are those that it can hold exactly."
+    assert not Path(lake.root).exists()
+
+
+@pytest.mark.parametrize("values", [[7, 8], [1.5, 2.0], ["noon", "1"]], ids=["whole numbers", "numbers", "text"])
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_start_and_end_beside_ts_are_values_like_others(lake: Lake, name: str, values: list[object]) -> None:
+    log = log_writer.append(lake, "s", pa.table({"ts": seconds(1, 2), name: values}))
+    assert pl.read_delta(log.address).sort("arrival")[name].to_list() == values
+
+
+@pytest.mark.parametrize("nothing", [pa.table({"ts": seconds(), "v": pa.array([], pa.uint8())}), []], ids=["an empty table", "no table"])
+def test_no_tuples_make_no_new_version(lake: Lake, nothing: pa.Table) -> None:
+    """A new one would have provisional days replayed for nothing."""
+    with pytest.raises(LakeError, match=r"^stream s: no tuples given; a log begins with its first\.$"):
+        log_writer.append(lake, "s", nothing)
+    before = log_writer.append(lake, "s", pa.table({"ts": seconds(1), "v": pa.array([1], pa.uint8())}))
+    after = log_writer.append(lake, "s", nothing)
+    assert (after.version, after.end) == (before.version, 1) == (Log.open(lake, before.address).version, 1)
+
+
+def test_a_log_whose_statistics_are_lost_is_refused_in_a_sentence(lake: Lake) -> None:
+    log = log_writer.append(lake, "s", pa.table({"ts": seconds(1)}))
+    rows, _, _ = log_writer.complete(pa.table({"ts": seconds(2)}), 1, log.clock_end, log.arrived_end)
+    without = replace(log_writer.write_day(lake, log.address, rows), statistics='{"numRecords": 1}')
+    log_writer.commit(lake, log.address, rows.schema, [without.action()], {FIRST_CHANGED: "1"}, onto=log)
+    with pytest.raises(
+        LakeError, match=r"^log .*: the statistic min\.arrival of a file cannot be read; write or ingest the stream anew\.$"
+    ):
+        Log.open(lake, log.address)
+
+
+def test_dates_that_nobody_can_tell_have_no_bounds(lake: Lake) -> None:
+    far = pa.array([3_000_000, -5_000_000], pa.int32()).cast(pa.date32())
+    assert log_writer.append(lake, "s", pa.table({"ts": seconds(1, 2), "v": far})).end == 2
 
 
 def test_times_of_long_ago_have_statistics_too(lake: Lake) -> None:

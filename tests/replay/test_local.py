@@ -1,0 +1,51 @@
+"""Replays in this process: what is refused, and that the longest times are kept. What they give is compared elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engines import build
+from engines.contract import TIMESTAMP
+from engines.spec import SpecError
+from replay import local
+from replay.log import FIRST_US, LAST_US
+
+QUERY = {"name": "q", "window": {"kind": "sliding", "length": "20000d", "slide": "10000d"}, "aggregates": [{"kind": "sum", "column": "v"}]}
+SPECS: dict[str, dict[str, Any]] = {
+    "slicing": {"technique": "slicing", "queries": [QUERY]},
+    "frames": {"technique": "frames", "frame": {"where": "v > 0"}},
+}
+
+
+def table(*times: int, **columns: object) -> pa.Table:
+    return pa.table({"ts": pa.array(times, TIMESTAMP), "v": [1] * len(times), **columns})
+
+
+@pytest.mark.parametrize("technique", SPECS)
+@pytest.mark.parametrize(
+    ("stream", "settings", "sentence"),
+    [
+        (table(1), {"buckets": 0}, "buckets: 0 given; allowed is a whole number from 1."),
+        (table(1), {"batch_rows": 0}, "batch_rows: 0 given; allowed is a whole number from 1."),
+        (table(1, 2, stream=["a", None]), {}, "stream: row 1 is null; allowed is the name of each tuple's stream."),
+        (pa.Table.from_arrays([*table(1).columns, pa.array([2])], names=["ts", "v", "v"]), {},
+         "columns: 'v' given 2 times; allowed is a name for each."),
+        *((table(far, 1), {}, f"ts: a time of {far} microseconds since 1970 given; allowed are times in the years 1 to 9999.")
+          for far in (2**62, -(2**62), LAST_US + 1)),
+    ],
+    ids=["buckets", "batch_rows", "null stream", "a name twice", "far ahead", "long ago", "year 10000"],
+)  # fmt: skip
+def test_what_cannot_be_replayed_is_refused(technique: str, stream: pa.Table, settings: dict[str, int], sentence: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        local.run(build(SPECS[technique]), stream, **settings)  # type: ignore[arg-type]
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("technique", SPECS)
+@pytest.mark.parametrize("time", [FIRST_US, LAST_US])
+def test_the_first_and_the_last_time_of_all_are_replayed(technique: str, time: int) -> None:
+    run = local.run(build(SPECS[technique]), table(time))
+    assert run.final["tuples"].to_pylist() == [1] * (2 if technique == "slicing" else 1)
