@@ -69,7 +69,7 @@ class Operator(Protocol):
     def lift(self, tuples: pa.RecordBatch, alone: Interval) -> pa.RecordBatch:
         """Partials of these tuples, none of them late, in order of arrival. Stateless.
 
-        Inside `alone` these tuples are the only accepted ones, now and for ever: an order-sensitive technique may
+        Inside `alone` these tuples are the only accepted ones, now and when the log has grown: an order-sensitive technique may
         finish its work there, and ships what combine needs to merge exactly elsewhere.
         """
         ...

@@ -16,6 +16,12 @@ from numpy.typing import NDArray
 
 from engines.spec import SpecError
 
+_SCALARS = (
+    pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_temporal,
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary,
+)  # fmt: skip
+"""What a key may be; intervals of months, days and nanoseconds count as temporal, but have no order."""
 _TABLE_PER_ROW = 8
 """Integers are numbered by a table of their range if that has at most so many entries per row; else by hashing."""
 
@@ -30,7 +36,7 @@ def key_type(schema: pa.Schema) -> pa.DataType:
         return pa.string()
     type_ = schema.field("key").type
     value = type_.value_type if pa.types.is_dictionary(type_) else type_
-    if pa.types.is_nested(value) or pa.types.is_dictionary(value) or pa.types.is_null(value):
+    if not any(test(value) for test in _SCALARS) or pa.types.is_interval(value):
         raise SpecError(f"key: the column is of type {type_}; allowed are numbers, booleans, text, bytes, dates, times and decimals.")
     return _plain(value)
 

@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo, field_validator
 
 UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000}
 LONGEST_US = 2**62
+LONGEST_SHOWN = 120
+"""So many characters of a wrong setting are told."""
 
-_DURATION = re.compile(r"(?P<sign>-?)(?P<parts>(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d|w))+)")
+# So few digits at a time that Python never refuses to read them.
+_DURATION = re.compile(r"(?P<sign>-?)(?P<parts>(?:\d{1,99}(?:\.\d{1,99})?(?:us|ms|s|m|h|d|w))+)")
 _PART = re.compile(r"(\d+)(?:\.(\d+))?(us|ms|s|m|h|d|w)")
 
 
@@ -68,15 +71,13 @@ def _duration(minimum: int | None) -> Any:
     allowed = {None: "a duration such as '-3s' or '250ms'", 0: "a duration of zero or more", 1: "a positive duration"}[minimum]
 
     def check(value: object) -> int:
-        if isinstance(value, timedelta):
-            us = value // timedelta(microseconds=1)
-        elif isinstance(value, str):
-            try:
-                us = parse_duration(value)
-            except ValueError as problem:
-                raise ValueError(f"allowed is {problem}") from None
-        else:
+        text = f"{value // timedelta(microseconds=1)}us" if isinstance(value, timedelta) else value
+        if not isinstance(text, str):
             raise ValueError(f"allowed is {allowed}, as text with a unit, such as '20s'")
+        try:
+            us = parse_duration(text)
+        except ValueError as problem:
+            raise ValueError(f"allowed is {problem}") from None
         if minimum is not None and us < minimum:
             raise ValueError(f"allowed is {allowed}, such as '20s'")
         return us
@@ -102,10 +103,21 @@ class Model(BaseModel):
     """Settings that Python callers may give without their names, in this order."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Accept `POSITIONAL` settings without names; everything else as pydantic does."""
+        """Accept `POSITIONAL` settings without names; everything else as pydantic does, but for errors, which are sentences.
+
+        Raises:
+            SpecError: in one sentence, if a setting is wrong.
+        """
         if len(args) > len(self.POSITIONAL):
             raise TypeError(f"{type(self).__name__} takes at most {len(self.POSITIONAL)} settings without a name, {len(args)} given")
-        super().__init__(**dict(zip(self.POSITIONAL, args, strict=False)), **settings)
+        settings = dict(**dict(zip(self.POSITIONAL, args, strict=False)), **settings)
+        try:
+            super().__init__(**settings)
+        except ValidationError as problem:
+            raise SpecError(sentence(problem, settings)) from None
+
+    # Pydantic then makes the models inside of others without a call of `__init__`: errors keep the whole way to their setting.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 class TechniqueSpec(Model):
@@ -114,6 +126,15 @@ class TechniqueSpec(Model):
     technique: str = Field(description="The technique's name: the name of its folder in engines/.")
     delay: DurationOrZero = Field(default="0s", description="How much disorder the watermark allows for.")  # type: ignore[assignment]
     lateness: DurationOrZero = Field(default="0s", description="How long a result that is due may still change.")  # type: ignore[assignment]
+
+    @field_validator("lateness")
+    @classmethod
+    def _within_reach(cls, lateness: int, info: ValidationInfo) -> int:
+        # Both are taken from timestamps of 64 bits.
+        delay = info.data.get("delay", 0)
+        if delay + lateness > LONGEST_US:
+            raise ValueError(f"allowed is at most {format_duration(LONGEST_US - delay)} with a delay of {format_duration(delay)}")
+        return lateness
 
     def fingerprint(self) -> str:
         """A short hash of everything that the results depend on; equal for specifications that mean the same."""
@@ -132,34 +153,73 @@ def validate(model: type[_Model], spec: Mapping[str, Any]) -> _Model:
         raise SpecError(sentence(problem, spec)) from None
 
 
+_ALLOWED = {
+    "string_type": "text",
+    "string_unicode": "text of valid characters",
+    "string_too_short": "text that is not empty",
+    "string_too_long": "text of at most {max_length} character",
+    "literal_error": "{expected}",
+    "tuple_type": "a list",
+    "too_short": "a list of at least {min_length} item",
+    "dict_type": "a mapping",
+    "model_type": "a mapping of settings",
+    "model_attributes_type": "a mapping with the setting 'kind'",
+    "union_tag_not_found": "a mapping with the setting {discriminator}",
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    "finite_number": "a finite number",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of at most {le}",
+}
+"""What is allowed instead, for each kind of error that pydantic knows and a specification can raise."""
+
+
 def sentence(problem: ValidationError, spec: Mapping[str, Any]) -> str:
     """The first error of a validation as one sentence."""
-    error = problem.errors()[0]
+    error = problem.errors(include_url=False)[0]
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "invalid_key":  # YAML reads `on` and `yes` as true, and a whole number as itself
+        setting = _setting((*error["loc"][:-1], given), spec)
+        return f"{setting}: there is no such setting; {_shown(given)} was given as its name, and names are text."
     setting = _setting(error["loc"], spec)
-    given, context, kind = error.get("input"), error.get("ctx", {}), error["type"]
     if kind == "extra_forbidden":
-        return f"{setting}: there is no such setting; {given!r} was given."
+        return f"{setting}: there is no such setting; {_shown(given)} was given."
     if kind == "missing":
         return f"{setting}: this setting is missing and has no default."
-    if kind == "union_tag_not_found":
-        return f"{setting}: {given!r} given; allowed is a mapping with the setting {context['discriminator']}."
     if kind == "union_tag_invalid":
-        return f"{setting}.{context['discriminator'].strip(chr(39))}: {context['tag']!r} given; allowed are {context['expected_tags']}."
+        name = context["discriminator"].strip("'")
+        tag = given[name] if isinstance(given, Mapping) else context["tag"]
+        return f"{setting}.{name}: {_shown(tag)} given; allowed are {context['expected_tags']}."
     if kind == "value_error":
-        # What whole parts of a specification break is told by their own words: nobody wants to read all of it again.
-        return (
-            f"{setting}: {context['error']}." if isinstance(given, Mapping | Model) else f"{setting}: {given!r} given; {context['error']}."
-        )
-    return f"{setting}: {given!r} given; {error['msg'][:1].lower()}{error['msg'][1:]}."
+        told = str(context["error"])
+        # Who checks several settings together tells which of them matter: nobody wants to read all of them again.
+        alone = isinstance(given, Mapping | Model | list | tuple) and "given" in told
+        return f"{setting}: {told}." if alone else f"{setting}: {_shown(given)} given; {told}."
+    allowed = f"allowed is {_ALLOWED[kind].format(**context)}" if kind in _ALLOWED else error["msg"]
+    return f"{setting}: {_shown(given)} given; {allowed}."
 
 
-def _setting(location: tuple[int | str, ...], spec: object) -> str:
-    """`queries[0].window.length` for pydantic's location, without the tags of unions, which no user wrote."""
+def _setting(location: tuple[Any, ...], spec: object) -> str:
+    """`queries[0].window.length` for pydantic's location, without what no user wrote: the members of unions that pydantic tried."""
     text, at = "", spec
     for depth, part in enumerate(location):
+        last = depth == len(location) - 1
         inside = isinstance(at, Mapping) and part in at or isinstance(at, list | tuple) and isinstance(part, int) and part < len(at)
-        if not inside and depth < len(location) - 1:
+        member = isinstance(at, Mapping) and at.get("kind") == part and not (last and inside)
+        if member or not inside and not (last and isinstance(at, Mapping | list | tuple)):
             continue
+        if isinstance(at, list | tuple):
+            text += f"[{part}]"
+        else:
+            text += "." * bool(text) + (part if isinstance(part, str) and part.isidentifier() else repr(part))
         at = at[part] if inside else None  # type: ignore[index]
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text or "specification"
+
+
+def _shown(given: object) -> str:
+    """What was given, in one line that does not hide what is said of it."""
+    text = re.sub(r"\s*\n\s*", " ", repr(given))
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."

@@ -113,10 +113,10 @@ def _type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
         return pa.null()
     recipe = RECIPES[aggregate.kind]
     fitting = [field.name for field in schema if recipe.takes(field.type)]
-    known = schema.get_field_index(aggregate.column) >= 0
+    known = schema.names.count(aggregate.column) == 1
     if known and aggregate.column in fitting:
         return schema.field(aggregate.column).type
     given = f"the column is of type {schema.field(aggregate.column).type}" if known else "the stream has no such column"
     raise SpecError(
-        f"{aggregate.kind} of '{aggregate.column}': {given}; allowed are {recipe.allowed}, here {', '.join(fitting) or 'none'}."
+        f"{aggregate.kind} of {aggregate.column!r}: {given}; allowed are {recipe.allowed}, here {', '.join(fitting) or 'none'}."
     )

@@ -17,6 +17,7 @@ from engines.aggregates.kernels import Array
 from engines.aggregates.parts import Counted, Edge, Extreme, FloatSum, IntSum, Part
 
 _HALF = 1 << 31
+_INTEGERS = "integers (of at most 64 bits with a sign)"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _lower_extreme(count: Array, extreme: Array) -> tuple[Array, Array]:
 def _extreme(*, largest: bool) -> Recipe:
     return Recipe(
         takes=is_ordered,
-        allowed="numbers, booleans, dates and times",
+        allowed=f"{_INTEGERS}, floats, booleans, dates, times and durations",
         parts=lambda column, type_: (Counted(column), Extreme(column, pa.types.is_floating(type_), largest)),
         result=kept,
         lower=_lower_extreme,
@@ -75,7 +76,7 @@ def _extreme(*, largest: bool) -> Recipe:
 def _edge(*, last: bool) -> Recipe:
     return Recipe(
         takes=is_ordered,
-        allowed="numbers, booleans, dates and times",
+        allowed=f"{_INTEGERS}, floats, booleans, dates, times and durations",
         parts=lambda column, type_: (Counted(column), Edge(column, pa.types.is_floating(type_), last)),
         result=kept,
         lower=lambda count, value, ts, arrival: (value, count == 0),
@@ -92,14 +93,14 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "sum": Recipe(
         takes=is_number,
-        allowed="integers (of at most 64 bits with a sign) and floats",
+        allowed=f"{_INTEGERS} and floats",
         parts=_summed,
         result=kept,
         lower=_lower_sum,
     ),
     "mean": Recipe(
         takes=is_number,
-        allowed="integers (of at most 64 bits with a sign) and floats",
+        allowed=f"{_INTEGERS} and floats",
         parts=_summed,
         result=lambda type_: pa.float64(),
         lower=_lower_mean,

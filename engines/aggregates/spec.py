@@ -9,12 +9,16 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from engines.spec import Model
+
+PARTITION = "day"
+"""The column that published results are partitioned by."""
 
 
 class Level(Enum):
@@ -35,6 +39,15 @@ class Algebra(NamedTuple):
     """The result is one of the values (else cumulative: it depends on all of them)."""
     commutative: bool = True
     """Partials may be merged in any order (first and last carry their place, so they too)."""
+
+    def told(self) -> str:
+        """In the words of the paper.
+
+        >>> Sum.ALGEBRA.told()
+        'distributive, invertible, cumulative, commutative'
+        """
+        told = self.level.value, "invertible" * self.invertible, "selective" if self.selective else "cumulative"
+        return ", ".join(filter(None, (*told, "commutative" * self.commutative)))
 
 
 class _Aggregate(Model):
@@ -115,13 +128,44 @@ Aggregate = Annotated[Count | Sum | Mean | Min | Max | First | Last, Field(discr
 """Any aggregate; `kind` says which."""
 
 
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that a stored table would take for one: Delta does not tell upper from lower case.
+
+    >>> alike(["sum_v", "count", "Count"])
+    ('count', 'Count')
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in known:
+            return known[name.lower()], name
+        known[name.lower()] = name
+    return None
+
+
 def _distinct(aggregates: tuple[_Aggregate, ...]) -> tuple[_Aggregate, ...]:
-    names = [aggregate.name for aggregate in aggregates]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = alike(aggregate.name for aggregate in aggregates)
     if twice:
-        raise ValueError(f"the result column {twice[0]!r} occurs twice; allowed are distinct names, which 'as' can give")
+        raise ValueError(
+            f"the result columns {twice[0]!r} and {twice[1]!r} given; allowed are names that differ in more than case, which 'as' can give"
+        )
     return aggregates
 
 
 Aggregates = Annotated[tuple[Aggregate, ...], AfterValidator(_distinct)]
-"""Aggregates side by side in one result: equal names are refused."""
+"""Aggregates side by side in one result: names that are equal, but perhaps for their case, are refused."""
+
+
+def beside(columns: Sequence[str]) -> AfterValidator:
+    """For `Aggregates` whose results stand beside these columns: names that could not be stored there are refused."""
+    taken = (*columns, PARTITION)
+
+    def check(aggregates: tuple[_Aggregate, ...]) -> tuple[_Aggregate, ...]:
+        for aggregate in aggregates:
+            if alike([*taken, aggregate.name]) or "\0" in aggregate.name:
+                raise ValueError(
+                    f"the result column {aggregate.name!r} given; allowed are names other than {', '.join(taken)}, in any case, "
+                    "and without a character of code 0, which 'as' can give"
+                )
+        return aggregates
+
+    return AfterValidator(check)

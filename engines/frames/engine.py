@@ -182,11 +182,17 @@ def _parted(pieces: pa.RecordBatch, final: int) -> tuple[pa.RecordBatch, pa.Reco
 
 
 def _text(key: pa.Array) -> pa.Array:
-    """Keys as they stand in the id of a frame; null is nothing, and bytes, which need not be text, are written in hexadecimal."""
+    """Keys as they stand in the id of a frame, no two of them alike.
+
+    Null is nothing, and bytes, which need not be text, are written in hexadecimal. What would then look like null, or like
+    what is in quotes, is put in quotes. A key may hold `@`, for behind the last one there are only digits.
+    """
     if pa.types.is_binary(key.type) or pa.types.is_large_binary(key.type) or pa.types.is_fixed_size_binary(key.type):
         codes, values = encode(key)
-        key = pa.array([value and value.hex() for value in values.to_pylist()], pa.string()).take(pa.array(codes))
-    return pc.fill_null(key.cast(pa.string()), "")
+        key = pa.array([None if value is None else value.hex() for value in values.to_pylist()], pa.string()).take(pa.array(codes))
+    text = key.cast(pa.string())
+    quoted = pc.binary_join_element_wise('"', text, '"', "")
+    return pc.fill_null(pc.if_else(pc.or_(pc.equal(text, ""), pc.starts_with(text, '"')), quoted, text), "")
 
 
 def _in_order(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from engines.aggregates.spec import Aggregate, Aggregates
+from engines.aggregates.spec import Aggregates, beside
 from engines.expressions.tree import canonical
 from engines.spec import DurationOrZero, Model, TechniqueSpec
 
@@ -32,17 +32,10 @@ class Threshold(Model):
     kind: Literal["threshold"] = Field(default="threshold", description="The kind of frame.")
     where: Predicate = Field(description="What every tuple of a frame satisfies.")
     min_duration: DurationOrZero = Field(default="0s", description="Least time from the first to the last tuple of a frame.")  # type: ignore[assignment]
-    min_tuples: int = Field(default=1, ge=1, description="Least number of tuples in a frame.")
+    min_tuples: int = Field(default=1, strict=True, ge=1, le=2**63 - 1, description="Least number of tuples in a frame.")
     unknown: Literal["break", "skip"] = Field(
         default="break", description="A tuple for which the predicate is unknown (null) does not satisfy it (break), or is left out (skip)."
     )
-
-
-def _free(aggregates: tuple[Aggregate, ...]) -> tuple[Aggregate, ...]:
-    taken = [aggregate.name for aggregate in aggregates if aggregate.name in COLUMNS]
-    if taken:
-        raise ValueError(f"the result column {taken[0]!r} is every frame's own; allowed are other names, which 'as' can give")
-    return aggregates
 
 
 class Spec(TechniqueSpec):
@@ -55,7 +48,7 @@ class Spec(TechniqueSpec):
     technique: Literal["frames"] = "frames"
     frame: Threshold = Field(description="What makes a frame.")
     key: str | None = Field(default=None, description="The column by which tuples are framed; absent: `key` if there is one, else none.")
-    aggregates: Annotated[Aggregates, AfterValidator(_free)] = Field(default=(), description="What is computed over the tuples of a frame.")
+    aggregates: Annotated[Aggregates, beside(COLUMNS)] = Field(default=(), description="What is computed over the tuples of a frame.")
 
 
 EXAMPLES: tuple[dict[str, Any], ...] = (

@@ -45,10 +45,12 @@ def plan(spec: Spec) -> Plan:
 
 
 def explain(spec: Spec) -> str:
-    """The plan in words, with the queries."""
+    """The plan in words, with the queries and what is known of their aggregates."""
     lines = [f"General slicing, queries: {len(spec.queries)}, over shared slices (algorithm: {spec.algorithm})."]
     lines += [f"- {name.replace('_', ' ')}: {choice.value}, as {choice.reason}." for name, choice in plan(spec)._asdict().items()]
     for query in spec.queries:
         window = ", ".join(f"{name} {value}" for name, value in query.window.model_dump(mode="json").items() if name != "kind")
         lines.append(f"- query {query.name}: {query.window.kind} ({window}): {', '.join(a.name for a in query.aggregates)}.")
+    asked = {aggregate.kind: aggregate.ALGEBRA for query in spec.queries for aggregate in query.aggregates}
+    lines += [f"- {kind}: {algebra.told()}." for kind, algebra in sorted(asked.items())]
     return "\n".join(lines)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from engines.aggregates.spec import Aggregates
-from engines.spec import LONGEST_US, Duration, Model, Offset, TechniqueSpec
+from engines.aggregates.spec import Aggregates, alike, beside
+from engines.spec import LONGEST_US, Duration, Model, Offset, TechniqueSpec, format_duration
 
 MOST_WINDOWS_PER_TUPLE = 1_000_000
 BEFORE = ("query", "key", "window_start", "window_end", "measure_start", "measure_end")
@@ -56,11 +56,16 @@ class Sliding(Model):
     slide: _Length = Field(description="From one window's start to the next.")
     offset: Offset = Field(default="0s", description="Where the first window after the epoch would begin.")  # type: ignore[assignment]
 
-    @model_validator(mode="after")
-    def _few_enough(self) -> Sliding:
-        if self.length > MOST_WINDOWS_PER_TUPLE * self.slide:
-            raise ValueError(f"a tuple would be in {-(-self.length // self.slide)} windows; allowed are at most {MOST_WINDOWS_PER_TUPLE}")
-        return self
+    @field_validator("slide")
+    @classmethod
+    def _few_enough(cls, slide: int, info: ValidationInfo) -> int:
+        windows = -(-info.data.get("length", 0) // slide)
+        if windows > MOST_WINDOWS_PER_TUPLE:
+            length = format_duration(info.data["length"])
+            raise ValueError(
+                f"with a length of {length} a tuple would be in {windows} windows; allowed are at most {MOST_WINDOWS_PER_TUPLE}"
+            )
+        return slide
 
 
 Window = Annotated[Tumbling | Sliding, Field(discriminator="kind")]
@@ -79,14 +84,20 @@ class Query(Model):
 
     name: str = Field(min_length=1, description="Names the query in the results.")
     window: Window = Field(description="The windows, for each key.")
-    aggregates: Aggregates = Field(min_length=1, description="What is computed of each window.")
+    aggregates: Annotated[Aggregates, beside(BEFORE + AFTER)] = Field(min_length=1, description="What is computed of each window.")
 
-    @model_validator(mode="after")
-    def _no_reserved_names(self) -> Query:
-        for aggregate in self.aggregates:
-            if aggregate.name in BEFORE + AFTER:
-                raise ValueError(f"an aggregate is named {aggregate.name!r}; allowed are names other than {', '.join(BEFORE + AFTER)}")
-        return self
+
+def _side_by_side(queries: tuple[Query, ...]) -> tuple[Query, ...]:
+    """Queries that can be told apart, and whose results fit in one table."""
+    name, times = Counter(query.name for query in queries).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{times} queries of the name {name!r} given; allowed are distinct names")
+    names = dict.fromkeys(aggregate.name for query in queries for aggregate in query.aggregates)
+    if two := alike(names):
+        raise ValueError(
+            f"the result columns {two[0]!r} and {two[1]!r} given; allowed are names that differ in more than case, or in nothing"
+        )
+    return queries
 
 
 class Spec(TechniqueSpec):
@@ -94,14 +105,9 @@ class Spec(TechniqueSpec):
 
     technique: Literal["slicing"] = "slicing"
     algorithm: Literal["auto", "lazy_slicing"] = Field(default="auto", description="How windows are computed; the results are the same.")
-    queries: tuple[Query, ...] = Field(min_length=1, description="The queries; they share slices.")
-
-    @model_validator(mode="after")
-    def _distinct_names(self) -> Spec:
-        name, times = Counter(query.name for query in self.queries).most_common(1)[0]
-        if times > 1:
-            raise ValueError(f"{times} queries are named {name!r}; allowed are distinct names")
-        return self
+    queries: Annotated[tuple[Query, ...], Field(min_length=1), AfterValidator(_side_by_side)] = Field(
+        description="The queries; they share slices."
+    )
 
 
 def _query(name: str, window: dict[str, Any], *aggregates: str) -> dict[str, Any]:

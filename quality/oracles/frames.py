@@ -16,7 +16,7 @@ from quality.oracles.predicates import holds
 from quality.oracles.tuples import in_order, keys_of
 
 IDENTITY = {"results": ["key", "start"]}
-"""Not the frame's id: a key that is null and one that is empty give the same text."""
+"""What the frame's id is made of."""
 
 
 def outputs(spec: Spec, accepted: pl.LazyFrame) -> dict[str, pl.DataFrame]:
@@ -65,8 +65,10 @@ def _judged(spec: Spec, accepted: pl.LazyFrame, key: str | None, keys: pl.DataFr
 def _named(spec: Spec, frames: pl.DataFrame) -> pl.DataFrame:
     """The frames as rows of results."""
     scales = [name for name in frames.columns if name.endswith(aggregates.SCALE)]
+    text = pl.col("__text")
+    quoted = pl.col("key").is_not_null() & ((text == "") | text.str.starts_with('"'))
     return frames.select(
-        pl.format("{}@{}", "__text", "start").alias("frame_id"),
+        pl.format("{}@{}", pl.when(quoted).then(pl.format('"{}"', text)).otherwise(text), "start").alias("frame_id"),
         "key",
         pl.lit("frame").alias("kind"),
         pl.col("start", "end").cast(TIME),

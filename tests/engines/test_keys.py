@@ -127,7 +127,11 @@ def test_text_is_ordered_by_its_bytes() -> None:
     assert rank(pa.array(["a", "Z", "ü", "z", ""])).tolist() == [2, 1, 4, 3, 0]
 
 
-def test_nested_keys_are_refused_in_a_sentence() -> None:
-    for type_ in (pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.null(), pa.dictionary(pa.int32(), pa.list_(pa.int64()))):
+def test_keys_that_cannot_be_numbered_or_sorted_are_refused_in_a_sentence() -> None:
+    for type_ in (
+        pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.null(), pa.dictionary(pa.int32(), pa.list_(pa.int64())),
+        pa.list_view(pa.int64()), pa.map_(pa.int64(), pa.int64()), pa.run_end_encoded(pa.int32(), pa.int64()), pa.uuid(),
+        pa.month_day_nano_interval(), pa.dictionary(pa.int32(), pa.month_day_nano_interval()),
+    ):  # fmt: skip
         with pytest.raises(SpecError, match=r"^key: the column is of type .*; allowed are numbers, .*\.$"):
             key_type(pa.schema([("key", type_)]))

@@ -73,7 +73,7 @@ def _frames(tuples: Sequence[Row], key: Any, spec: Spec, where: Predicate) -> It
         if end - start < min_duration or len(members) < min_tuples:
             continue
         yield {
-            "frame_id": f"{'' if key is None else key}@{start}",
+            "frame_id": f"{_named(key)}@{start}",
             "key": key,
             "kind": "frame",
             "start": start,
@@ -83,3 +83,10 @@ def _frames(tuples: Sequence[Row], key: Any, spec: Spec, where: Predicate) -> It
             "open": i == len(islands) - 1,
             "decided": islands[i + 1][1][0][0]["ts"] if i < len(islands) - 1 else None,
         }
+
+
+def _named(key: Any) -> str:
+    """The key in a frame's id: null is nothing, and a text that is empty or begins with a quote stands in quotes."""
+    if key is None:
+        return ""
+    return f'"{key}"' if str(key)[:1] in ("", '"') else str(key)

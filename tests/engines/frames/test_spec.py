@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from engines import SpecError, build
-from engines.aggregates.spec import Count, Mean
 from engines.contract import TIMESTAMP
-from engines.frames.spec import Spec, Threshold
+from engines.frames import Count, FrameEngine, Mean, Spec, Threshold
 from tests.engines.frames.drawing import SCHEMA, operator, spec
 
 
@@ -24,15 +23,28 @@ def test_classes_and_mappings_mean_the_same() -> None:
     }
     assert build(mapping).spec == typed
     assert build(mapping).spec.fingerprint() == typed.fingerprint()
+    assert build(typed).spec is typed
+    made = FrameEngine(frame=Threshold("speed < 40", min_duration="3m"), key="detector", aggregates=[Mean("speed"), Count()])
+    assert made.spec == typed
+    assert type(made) is type(build(mapping))
+
+
+def test_what_is_wrong_with_typed_classes_is_told_in_the_same_sentences() -> None:
+    with pytest.raises(SpecError, match=r"^min_duration: '-3m' given; allowed is a duration of zero or more, such as '20s'\.$"):
+        Threshold("speed < 40", min_duration="-3m")
+    with pytest.raises(SpecError, match=r"^frame: 'speed < 40' given; allowed is a mapping of settings\.$"):
+        FrameEngine(frame="speed < 40")
 
 
 @pytest.mark.parametrize(("settings", "sentence"), [
     ({"frame": {"where": "v <"}}, "frame.where: 'v <' given; it does not parse at character 4: a value is missing."),
-    ({"frame": {"kind": "delta"}}, "frame.kind: 'delta' given; input should be 'threshold'."),
+    ({"frame": {"kind": "delta"}}, "frame.kind: 'delta' given; allowed is 'threshold'."),
     ({"frame": {"max_gap": "1s"}}, "frame.max_gap: there is no such setting; '1s' was given."),
     ({"frame": {"min_duration": "-1s"}}, "frame.min_duration: '-1s' given; allowed is a duration of zero or more, such as '20s'."),
-    ({"frame": {"min_tuples": 0}}, "frame.min_tuples: 0 given; input should be greater than or equal to 1."),
-    ({"frame": {"unknown": "keep"}}, "frame.unknown: 'keep' given; input should be 'break' or 'skip'."),
+    ({"frame": {"min_tuples": 0}}, "frame.min_tuples: 0 given; allowed is a number of at least 1."),
+    ({"frame": {"min_tuples": True}}, "frame.min_tuples: True given; allowed is a whole number."),
+    ({"frame": {"min_tuples": 2**63}}, f"frame.min_tuples: {2**63} given; allowed is a number of at most {2**63 - 1}."),
+    ({"frame": {"unknown": "keep"}}, "frame.unknown: 'keep' given; allowed is 'break' or 'skip'."),
     ({"fill": {}}, "fill: there is no such setting; {} was given."),
 ])  # fmt: skip
 def test_a_wrong_setting_is_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
@@ -41,9 +53,11 @@ def test_a_wrong_setting_is_refused_with_a_sentence(settings: dict[str, Any], se
     assert str(error.value) == sentence
 
 
-@pytest.mark.parametrize("taken", ["start", "tuples", "retracted"])
+@pytest.mark.parametrize("taken", ["start", "tuples", "retracted", "Tuples", "FRAME_ID", "day", "Day"])
 def test_an_aggregate_cannot_take_the_name_of_a_column_that_every_frame_has(taken: str) -> None:
-    with pytest.raises(SpecError, match=f"the result column '{taken}' is every frame's own"):
+    with pytest.raises(
+        SpecError, match=f"^aggregates: the result column '{taken}' given; allowed are names other than frame_id, .*, day, in"
+    ):
         build(spec(aggregates=[{"kind": "count", "as": taken}]))
 
 

@@ -90,7 +90,10 @@ def test_keys_have_frames_of_their_own_sorted_by_key_and_time() -> None:
     (pa.array([7, -7, None]), ["7@0", "-7@0", "@0"]),
     (pa.array(["x", "y", None]).dictionary_encode(), ["x@0", "y@0", "@0"]),
     (pa.array([True, False, None]), ["true@0", "false@0", "@0"]),
-    (pa.array([b"\xff", b"", None]), ["ff@0", "@0", "@0"]),
+    (pa.array([b"\xff", b"", None]), ["ff@0", '""@0', "@0"]),
+    (pa.array(["", "@0", None]), ['""@0', "@0@0", "@0"]),
+    (pa.array(['"', '""', ""]), ['"""@0', '""""@0', '""@0']),
+    (pa.array(['"a"', "a", 'a"']), ['""a""@0', "a@0", 'a"@0']),
 ])  # fmt: skip
 def test_any_type_of_key_makes_an_id(keys: pa.Array, ids: list[str]) -> None:
     rows = pa.record_batch({"ts": pa.array([0, 0, 0], TIMESTAMP), "k": keys, "v": [1.0, 1.0, 1.0]})

@@ -24,3 +24,13 @@ def test_an_engine_explains_its_plan_and_its_queries() -> None:
     text = build(spec(WINDOW, "sum", "count", delay="2s")).explain()
     assert "order: disorder, as tuples up to 2s behind are accepted." in text
     assert "query q: sliding (length 20s, slide 1s, offset 0s): sum_v, count." in text
+
+
+def test_an_engine_tells_the_algebra_of_its_aggregates() -> None:
+    lines = build(spec(WINDOW, "sum", "count", "mean", "first")).explain().splitlines()
+    assert lines[-4:] == [
+        "- count: distributive, invertible, cumulative, commutative.",
+        "- first: algebraic, selective, commutative.",
+        "- mean: algebraic, invertible, cumulative, commutative.",
+        "- sum: distributive, invertible, cumulative, commutative.",
+    ]
