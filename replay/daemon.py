@@ -17,6 +17,7 @@ import replay.bucket  # noqa: F401
 import replay.processor  # noqa: F401
 import replay.sink  # noqa: F401
 import replay.source  # noqa: F401
+import replay.state_files  # noqa: F401
 import replay.streams.ingest  # noqa: F401
 import replay.task  # noqa: F401
 from replay.hashing import buckets

@@ -43,6 +43,8 @@ class Plan:
     tasks: int = 2
     batch_tuples: int = DEFAULT_BATCH_TUPLES
     batch_files: int | None = None
+    inline_state_bytes: int = 1 << 20
+    """Tables of a bucket's state that are larger are kept in files, which Spark's state store only names."""
     speed: float | None = None
     """How much faster than its event time the stream is replayed; None: as fast as possible."""
     publish: str | None = None
@@ -55,6 +57,7 @@ class Plan:
             ("tasks", self.tasks),
             ("batch_tuples", self.batch_tuples),
             ("batch_files", self.batch_files),
+            ("inline_state_bytes", self.inline_state_bytes),
         ):
             if number is not None and number < 1:
                 raise SpecError(f"{name}: {number} given; allowed is a whole number from 1.")

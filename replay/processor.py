@@ -40,14 +40,16 @@ class Processor(StatefulProcessor):
         from replay.bucket import Bucket
         from replay.plan import plan_of
         from replay.sink import write_step
+        from replay.state_files import StateFiles
 
         plan = plan_of(self._plan)
         bucket = Bucket(plan.engine, plan.operator, list(plan.streams), plan.span.emission(early=plan.early))
         stored = {name: bytes(payload) for (name,), (payload,) in self._tables.iterator()}
+        files = StateFiles(plan, stored)
         if stored:
-            bucket.load(stored)
+            bucket.load(files.read())
         step = bucket.step(envelope for frame in rows for envelope in _envelopes(frame))
-        for name, payload in bucket.dump().items():
+        for name, payload in files.write(bucket.dump(), bucket.batch).items():
             self._tables.updateValue((name,), (payload,))
         # A task that is tried again writes its files again; only those whose names arrive are committed.
         yield pd.DataFrame({"message": [write_step(plan.lake, plan.run, step)]})

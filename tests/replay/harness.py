@@ -27,6 +27,7 @@ from replay.progress import Progress
 from replay.runs import Replayed
 from replay.sink import commit_batch, write_step
 from replay.source import LogReader
+from replay.state_files import StateFiles
 from tests.comparing import assert_same_rows, rows_of
 
 HOUR = 3_600_000_000
@@ -46,10 +47,11 @@ def in_process(spark: object, plan: Plan, *, on_progress: object = None) -> Repl
         messages = []
         for place, state in stored.items():
             bucket = Bucket(plan.engine, plan.operator, list(plan.streams), plan.span.emission(early=plan.early))
+            files = StateFiles(plan, state)
             if state:
-                bucket.load(state)
+                bucket.load(files.read())
             step = bucket.step(Envelope(*row.values()) for rows in parts for row in rows.to_pylist() if row["bucket"] == place)
-            state |= bucket.dump()
+            state |= files.write(bucket.dump(), bucket.batch)
             messages.append(write_step(plan.lake, plan.run, step))
             tuples += step.metrics.get("tuples", 0)
         commit_batch(plan.lake, plan.run, batch, messages)
@@ -107,6 +109,10 @@ SPECS: dict[str, dict[str, Any]] = {
         "kind": "threshold", "where": "v > -1 or v is null", "min_duration": "10h", "min_tuples": 3}},
 }  # fmt: skip
 CLOCKS = {"in order": ("0s", "0s"), "an hour": ("20m", "40m"), "more than a day": ("9h", "21h")}
+
+
+ONE_OF_EACH = {spec["technique"]: spec for spec in reversed(SPECS.values())}
+"""The first specification of every technique: what takes long is tested with these."""
 
 
 def with_clock(spec: Mapping[str, Any], clock: str) -> dict[str, Any]:

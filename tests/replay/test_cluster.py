@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -21,13 +22,13 @@ from replay.lake import Lake
 from replay.plan import PLAN
 from replay.streams.declaration import declaration
 from replay.streams.manifest import read_manifest
-from tests.replay.harness import SPECS, assert_published, stream, with_clock
+from tests.replay.harness import ONE_OF_EACH, assert_published, stream, with_clock
 from tests.replay.streams.harness import Place
 from tests.replay.streams.ingesting import FILE_ROWS, SPLIT_BYTES
 from tests.replay.streams.test_spark_ingestion import machine_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-SPEC = with_clock(SPECS["frames"], "an hour")
+EACH = [with_clock(spec, "an hour") for spec in ONE_OF_EACH.values()]
 ROOT = Path(__file__).parents[2]
 
 
@@ -95,11 +96,15 @@ def cluster(started: Cluster) -> Cluster:
     return started
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["both workers live", "one worker is killed"])
-def test_a_cluster_gives_the_same_tables(cluster: Cluster, lake: Lake, tmp_path: Path, killed: bool) -> None:
+@pytest.mark.parametrize(
+    ("spec", "killed"),
+    [(EACH[0], False), *((spec, True) for spec in EACH)],
+    ids=[f"{EACH[0]['technique']}, both workers live", *(f"{spec['technique']}, one worker is killed" for spec in EACH)],
+)
+def test_a_cluster_gives_the_same_tables(cluster: Cluster, lake: Lake, tmp_path: Path, spec: dict[str, Any], killed: bool) -> None:
     table = stream(31, tuples=600, behind_us=3_600_000_000)
     days = log_writer.append(lake, "s", table, file_rows=20).days()
-    plan = plan_days(lake, SPEC, ["s"], days[0], days[-1], batch_tuples=100)
+    plan = plan_days(lake, spec, ["s"], days[0], days[-1], batch_tuples=100)
     lake.write_json(plan.folder, PLAN, json.loads(plan.to_json()))
     errors = (tmp_path / "driver.log").open("w+")
     command = [sys.executable, "-m", "tests.replay.crashing", lake.root, plan.run, f"spark://127.0.0.1:{cluster.port}"]
@@ -113,7 +118,7 @@ def test_a_cluster_gives_the_same_tables(cluster: Cluster, lake: Lake, tmp_path:
     driver.wait()
     assert lines[-1:] == ["done"], errors.seek(0) or errors.read()[-3000:]
     assert (cluster.workers[0].poll() is not None) == killed
-    assert_published(lake, "frames__s", SPEC, table)
+    assert_published(lake, f"{spec['technique']}__s", spec, table)
 
 
 def test_a_cluster_ingests_the_log_of_one_process(cluster: Cluster, tmp_path: Path) -> None:

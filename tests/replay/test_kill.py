@@ -9,8 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,30 +22,43 @@ from engines import build
 from replay import log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake, LakeError
+from replay.log import Log
 from replay.plan import PLAN, Plan
 from replay.publish import publish
 from replay.runs import STATUS, Replayed, RunError, execute, plan_run
 from tests.comparing import assert_same_rows, rows_of
-from tests.replay.harness import SPECS, assert_published, in_process, published, stream, with_clock
+from tests.replay.harness import ONE_OF_EACH, SPECS, assert_published, in_process, published, stream, with_clock
 
 pytestmark = pytest.mark.spark
 SPEC = with_clock(SPECS["frames"], "an hour")
-KILLS = 10
+KILLED = {f"{technique}__s": with_clock(spec, "an hour") for technique, spec in ONE_OF_EACH.items()}
+KILLS = 12
 
 
-def planned(lake: Lake, table_seed: int = 21, **settings: int) -> Plan:
-    log = log_writer.append(lake, "s", stream(table_seed, tuples=1200, behind_us=build(SPEC).clock("s").behind_us), file_rows=20)
-    days = log.days()
-    return plan_days(lake, SPEC, ["s"], days[0], days[-1], **{"batch_tuples": 20, **settings})
+def planned(lake: Lake, spec: Mapping[str, Any] = SPEC, *, tuples: int = 1200, **settings: int) -> Plan:
+    days = logged(lake, tuples).days()
+    return plan_days(lake, spec, ["s"], days[0], days[-1], **{"batch_tuples": 20, **settings})
+
+
+def tuples_of(count: int) -> pa.Table:
+    return stream(21, tuples=count, behind_us=build(SPEC).clock("s").behind_us)
+
+
+def logged(lake: Lake, tuples: int) -> Log:
+    """The log of so many tuples, written when it is first asked for."""
+    there = lake.table(lake.address("streams", "s")) is not None
+    return Log.open(lake, lake.address("streams", "s")) if there else log_writer.append(lake, "s", tuples_of(tuples), file_rows=20)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_at_random_moments_again_and_again_ends_as_if_never_killed(lake: Lake, tmp_path: Path) -> None:
-    plan = planned(lake)
-    lake.write_json(plan.folder, PLAN, json.loads(plan.to_json()))
-    rng, kills, seen = random.Random(4), 0, set[str]()
-    for attempt in range(5 * KILLS):
+    """A run of each technique, killed in turn, then each to its end; every other one has its state in files, however small it is."""
+    plans = {name: planned(lake, spec, tuples=600, inline_state_bytes=(1 << 20, 1)[n % 2]) for n, (name, spec) in enumerate(KILLED.items())}
+    for plan in plans.values():
+        lake.write_json(plan.folder, PLAN, json.loads(plan.to_json()))
+    rng = random.Random(4)
+    for attempt, plan in enumerate([*islice(cycle(plans.values()), KILLS), *plans.values()]):
         log = (tmp_path / f"attempt{attempt}.log").open("w+")
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.replay.crashing", lake.root, plan.run, "local[2]"],
@@ -49,28 +66,26 @@ def test_killed_at_random_moments_again_and_again_ends_as_if_never_killed(lake: 
         )  # fmt: skip
         assert process.stdout is not None
         line = process.stdout.readline()
-        if kills < KILLS:
+        to_be_killed = attempt < KILLS
+        if to_be_killed:
             # From before the first batch has ended to a few batches later.
             batches = rng.randrange(0, 4)
             while line.startswith(("begun", "batch")) and batches:
                 line, batches = process.stdout.readline(), batches - 1
             time.sleep(rng.uniform(0.0, 1.5))
             os.killpg(process.pid, signal.SIGKILL)
-            kills += 1
-        rest = process.stdout.read()
+        lines = [line, *process.stdout]
         process.wait()
-        seen.add(line.strip())
-        if "done" in line + rest:
-            break
-        assert kills <= KILLS and (process.returncode == -signal.SIGKILL), log.seek(0) or log.read()[-3000:]
-    assert kills == KILLS, f"only {kills} kills before it was done"
-    never = Replayed(in_process(None, planned(Lake(str(tmp_path / "never")))).plan, None)  # type: ignore[arg-type]
-    killed = Replayed(plan, None)  # type: ignore[arg-type]
-    identity = plan.operator.identity["results"]
-    assert_same_rows(killed.table(), rows_of(never.table()), identity)
-    assert_same_rows(killed.table("late"), rows_of(never.table("late")), ["arrival"], what="late")
-    assert killed.metrics()["batch"].to_pylist() == list(range(len(never.metrics())))
-    assert_published(lake, "frames__s", SPEC, stream(21, tuples=1200, behind_us=build(SPEC).clock("s").behind_us))
+        told = log.seek(0) or log.read()[-3000:]
+        assert process.returncode == (-signal.SIGKILL if to_be_killed else 0), told
+        assert ("done\n" in lines) != to_be_killed, f"attempt {attempt}: it was done before it was killed"
+    for name, plan in plans.items():
+        never = in_process(None, planned(Lake(str(tmp_path / name)), KILLED[name], tuples=600))
+        killed = Replayed(plan, None)  # type: ignore[arg-type]
+        assert_same_rows(killed.table(), rows_of(never.table()), plan.operator.identity["results"])
+        assert_same_rows(killed.table("late"), rows_of(never.table("late")), ["arrival"], what="late")
+        assert killed.metrics()["batch"].to_pylist() == list(range(len(never.metrics())))
+        assert_published(lake, name, KILLED[name], tuples_of(600))
 
 
 def test_a_cancelled_run_publishes_nothing_and_goes_on_where_it_stopped(spark: SparkSession, lake: Lake) -> None:
