@@ -2,13 +2,16 @@
 
 The rows are lifted in `mapInArrow`, then take the same way as those of a log. With the columns `arrival` and `clock`, and
 micro-batches in order of arrival, the answer is exact; without them a micro-batch is the unit of arrival, and the run says so.
+How it is used is told, with an example, in docs/dataframes.md.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +23,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from engines.contract import NOWHERE, TIMESTAMP
+from engines.spec import SpecError
 from engines.state import pack
+from replay.claims import claimed
 from replay.envelope import DDL, LATE, METRICS, PARTIALS, TUPLES, Envelope, to_batch
 from replay.hashing import split
 from replay.lake import Lake
@@ -28,16 +33,25 @@ from replay.lifting import late_schema
 from replay.log import normalised
 from replay.placement import labels
 from replay.plan import Plan, serialised
-from replay.runs import new_run_id, start_query
+from replay.progress import note_status
+from replay.runs import cause_of, new_run_id, start_query
 from replay.span import Span
 
 _STREAM = "stream"
+_EXACT = ("arrival", "clock")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_ALLOWED = {"ts": ("timestamp",), "arrival": _WHOLE, "clock": (*_WHOLE, "timestamp")}
+"""Spark's types of the columns that say when and in which order; what is cast to int64 stays exact."""
+_SETTLE_SECONDS = 5
+"""How long a run that has just ended may take to say so, before it counts as going on."""
 
 
 def start(
     frame: DataFrame, spec: Mapping[str, Any], lake: Lake, *, run: str | None = None, available_now: bool = False, **settings: Any
 ) -> StreamingQuery:
     """Replay a streaming DataFrame; its outputs are those of a run in the lake.
+
+    The run's folder is held, and its status kept, until the query ends.
 
     Args:
         frame: `ts`, perhaps `key`, and values; `arrival` and `clock` make the answer exact.
@@ -47,24 +61,67 @@ def start(
         available_now: stop when what is there now is read.
         settings: further settings of the plan (`buckets`, `early`).
     """
-    schema = normalised(to_arrow_schema(frame.schema, timezone="UTC"))
+    if not frame.isStreaming:
+        raise SpecError("frame: a DataFrame of a batch given; allowed is a stream, as `spark.readStream` gives it.")
+    exact = set(_EXACT) <= set(frame.columns)
+    schema = _schema(frame, ("ts", *_EXACT) if exact else ("ts",))
     plan = Plan(
         run=run or new_run_id(), spec=spec, lake=lake, streams={_STREAM: ("", 0)}, span=Span({_STREAM: 0}, {_STREAM: 0}, flush=False),
         columns=serialised(schema), **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:
         plan = replace(plan, buckets=1)
-    exact = {"arrival", "clock"} <= set(schema.names)
     if not exact:
         warnings.warn("the stream has no columns 'arrival' and 'clock': a micro-batch is the unit of arrival.", stacklevel=2)
-    wanted = frame.select(*schema.names)
-    lifted = wanted.mapInArrow(_Lift(plan) if exact else _Ship(plan), DDL)
+    lifted = frame.select(*schema.names).mapInArrow(_Lift(plan) if exact else _Ship(plan), DDL)
     trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
-    return start_query(frame.sparkSession, plan, lifted, trigger)
+    _await_the_one_before(plan)
+    with ExitStack() as claim:
+        claim.enter_context(claimed(lake, plan.folder))
+        query = start_query(frame.sparkSession, plan, lifted, trigger)
+        note_status(plan, "running")
+        threading.Thread(target=_follow, args=(query, plan, claim.pop_all()), name=plan.folder, daemon=True).start()
+    return query
+
+
+def _schema(frame: DataFrame, needed: Iterable[str]) -> pa.Schema:
+    """The columns of a frame as its rows are taken; refuses those that cannot be, with a sentence."""
+    given = {field.name: field.dataType.simpleString() for field in frame.schema}
+    for name in needed:
+        if name not in given:
+            raise SpecError(f"{name}: the DataFrame has no such column; there are {', '.join(given)}.")
+        if given[name] not in _ALLOWED[name]:
+            raise SpecError(f"{name}: the column is {given[name]}; allowed is {' or '.join(_ALLOWED[name])}.")
+    whole = [name for name in needed if name in _EXACT]
+    columns = normalised(to_arrow_schema(frame.schema, timezone="UTC"))
+    return pa.schema([pa.field(c.name, pa.int64() if c.name in whole else c.type) for c in columns])
+
+
+def _await_the_one_before(plan: Plan) -> None:
+    """A query of this run that has ended may not have let go of its folder yet: who resumes it at once need not know."""
+    for thread in threading.enumerate():
+        if thread.name == plan.folder:
+            thread.join(_SETTLE_SECONDS)
+
+
+def _follow(query: StreamingQuery, plan: Plan, claim: ExitStack) -> None:
+    """Wait for the end of a query, say how it came to it, and let go of its folder."""
+    with claim:
+        try:
+            query.awaitTermination()
+        except Exception as problem:  # whatever it was, the user's own call raises it too
+            note_status(plan, "failed", reason=cause_of(problem), details=str(problem))
+        else:
+            # Read to its end, or stopped: of a stream that may go on for ever the two are the same.
+            note_status(plan, "ended")
 
 
 class _Lift:
-    """Rows that know their arrival and their clock: judged and lifted where they are."""
+    """Rows that know their arrival and their clock: judged and lifted where they are.
+
+    Spark deals the rows of a micro-batch to partitions and Arrow batches as it likes. Those of an Arrow batch are put in order
+    of arrival here; buckets take the batches in order of their first arrival, which is their `seq`.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -72,19 +129,13 @@ class _Lift:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan, clock = self._plan, self._plan.engine.clock(_STREAM)
         places = labels(plan.buckets)
-        reached = -1
-        for rows in batches:
-            if not rows.num_rows:
-                continue
-            rows = rows.cast(plan.schema)
+        for rows in _complete(plan, batches, ("ts", *_EXACT)):
+            rows = rows.sort_by("arrival")
             clocks = rows["clock"].to_numpy()
-            late = pc.less(rows["ts"].cast(TIMESTAMP).view(pa.int64()), pa.array(clocks - clock.behind_us))
-            first, highest = pc.min(rows["arrival"]).as_py(), int(clocks.max())
-            reached = max(reached, pc.max(rows["arrival"]).as_py() + 1)
+            late = pc.less(rows["ts"].view(pa.int64()), pa.array(clocks - clock.behind_us))
+            first, upto, highest = rows["arrival"][0].as_py(), rows["arrival"][-1].as_py() + 1, int(clocks.max())
 
-            def envelope(
-                bucket: int, kind: str, payload: bytes, first: int = first, upto: int = reached, highest: int = highest
-            ) -> Envelope:
+            def envelope(bucket: int, kind: str, payload: bytes, first: int = first, upto: int = upto, highest: int = highest) -> Envelope:
                 return Envelope(places[bucket], first, upto, _STREAM, highest - clock.delay_us, highest - clock.behind_us, kind, payload)
 
             partials = plan.operator.lift(_wanted(plan, rows).filter(pc.invert(late)), NOWHERE)
@@ -106,11 +157,8 @@ class _Ship:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan, clock = self._plan, self._plan.engine.clock(_STREAM)
         places = labels(plan.buckets)
-        for rows in batches:
-            if not rows.num_rows:
-                continue
-            rows = rows.cast(plan.schema)
-            highest = pc.max(rows["ts"].cast(TIMESTAMP).view(pa.int64())).as_py()
+        for rows in _complete(plan, batches, ("ts",)):
+            highest = pc.max(rows["ts"].view(pa.int64())).as_py()
             due, final = highest - clock.delay_us, highest - clock.behind_us
             of_rows = rows[key] if (key := plan.operator.key) else pa.nulls(rows.num_rows, pa.string())
             shares = {bucket: pack(mine) for bucket, mine in split(rows, plan.buckets, of_rows)}
@@ -118,6 +166,17 @@ class _Ship:
                 Envelope(place, 0, 0, _STREAM, due, final, TUPLES if bucket in shares else PARTIALS, shares.get(bucket, b""))
                 for bucket, place in enumerate(places)
             ])  # fmt: skip
+
+
+def _complete(plan: Plan, batches: Iterable[pa.RecordBatch], needed: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Batches that have rows, in the plan's types; refuses nulls in columns that every tuple needs, for they would get lost."""
+    for batch in batches:
+        rows = batch.cast(plan.schema)
+        for name in needed:
+            if nulls := rows[name].null_count:
+                raise SpecError(f"{name}: null in {nulls} of {rows.num_rows} rows; every tuple needs one, so leave such rows out.")
+        if rows.num_rows:
+            yield rows
 
 
 def _wanted(plan: Plan, rows: pa.RecordBatch) -> pa.RecordBatch:

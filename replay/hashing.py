@@ -45,8 +45,9 @@ def _hash(keys: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_null(kind):
         return np.zeros(len(keys), np.uint64)
     if pa.types.is_floating(kind):
-        # Adding zero makes -0.0 and 0.0, which are equal, the same bits.
-        numbers = (keys.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0).view(np.int64)
+        # One key has one pattern of bits, as in `engines.keys`: all NaNs are equal, and adding zero makes -0.0 and 0.0 the same.
+        floats: NDArray[np.float64] = keys.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        numbers = (np.where(np.isnan(floats), np.nan, floats) + 0.0).view(np.uint64)
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         numbers = keys.cast(pa.int64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False)
     elif pa.types.is_temporal(kind):

@@ -50,7 +50,7 @@ class Progress:
 
 
 def note_status(plan: Plan, status: str, **details: Any) -> None:
-    """Write down what became of a run: running, cancelled, failed, succeeded, published."""
+    """Write down what became of a run: running, cancelled, failed, succeeded, published; of a DataFrame: ended."""
     plan.lake.write_json(plan.folder, STATUS, {"status": status, "at": datetime.now(UTC).isoformat(), **details})
 
 

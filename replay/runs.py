@@ -161,7 +161,7 @@ def _follow(
             if plan.speed is not None and watch.ended(query):
                 query.stop()
     except StreamingQueryException as problem:
-        cause = _cause(problem)
+        cause = cause_of(problem)
         note_status(plan, "failed", reason=cause, details=str(problem))
         raise RunError(f"run {plan.run}: it failed ({cause}); put right what it says and resume the run.") from problem
     except BaseException:
@@ -260,7 +260,7 @@ def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
             spark.conf.set(name, value)
 
 
-def _cause(problem: Exception) -> str:
+def cause_of(problem: Exception) -> str:
     """The line of a failure that says what was wrong, without the traces of three languages around it."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     told = [line for line in lines if _RAISED.match(line) and not line.startswith(_WRAPPERS)]

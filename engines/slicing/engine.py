@@ -16,7 +16,7 @@ from engines.aggregates.columns import numbers
 from engines.aggregates.kernels import Array, fixed
 from engines.aggregates.layout import Layout
 from engines.contract import TIMESTAMP, Clock, Interval
-from engines.keys import encode, encode_column, key_type
+from engines.keys import encode, encode_column, key_type, rank
 from engines.slicing import kernels
 from engines.slicing.plan import Plan, explain, plan
 from engines.slicing.results import Found, Results
@@ -61,7 +61,7 @@ class _Arranged:
 
     def __init__(self, codes: Array, starts: Array, touched: Array) -> None:
         self.codes = fixed(codes)
-        """A number for the key of each row; rows are sorted by it, and by start."""
+        """The place of each row's key among all; rows are sorted by it, and by start."""
         self.starts = fixed(starts)
         self.touched = touched
         """Which rows got tuples since the last lower."""
@@ -113,11 +113,12 @@ class Operator:
         return self._rows(keys.take(pa.array(code)), cut.starts[place], fields)
 
     def combine(self, state: State, partials: Sequence[pa.RecordBatch]) -> None:
-        """Merge partials of the same key and slice; rows stay grouped by key and sorted by start."""
+        """Merge partials of the same key and slice; rows stay sorted by key and start, and so will be the windows made of them."""
         held = state["slices"]
         before: _Arranged | None = state.scratch.get("slices")
         rows = pa.concat_batches([held, *partials])
-        codes, keys = encode(rows.column("key"))
+        numbered, keys = encode(rows.column("key"))
+        codes = rank(keys)[numbered]
         starts = numbers(rows.column("start"))
         order = np.empty(rows.num_rows, np.int64)
         if not kernels.arrange(fixed(codes), starts, len(keys), order):
@@ -143,7 +144,7 @@ class Operator:
         slices = state["slices"]
         found = {shape: self._windows(shape, arranged, state, due) for shape in self._shapes}
         partials = dict(zip(self._layout.fields.names, self._layout.from_arrow(slices), strict=True))
-        results, counts = self._results.rows(found, slices.column("key"), arranged.codes, partials)
+        results, counts = self._results.rows(found, slices.column("key"), partials)
         _count(state, **counts)
         keep = arranged.starts >= final
         past = np.flatnonzero(~keep)

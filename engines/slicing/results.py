@@ -16,7 +16,7 @@ from engines.aggregates.kernels import Array
 from engines.aggregates.layout import Layout
 from engines.aggregates.spec import Aggregate
 from engines.contract import TIMESTAMP
-from engines.keys import key_type, rank
+from engines.keys import key_type
 from engines.slicing.spec import AFTER, BEFORE, Query, Spec
 from engines.slicing.windows import Shape, shape_of
 from engines.spec import SpecError
@@ -73,21 +73,17 @@ class Results:
         types = {**_TYPES, "key": key_type(schema)}
         self.schema = pa.schema([*((name, types[name]) for name in BEFORE), *aggregated.values(), *((name, types[name]) for name in AFTER)])
 
-    def rows(
-        self, found: Mapping[Shape, Found], keys: pa.Array, codes: Array, partials: Mapping[str, Array]
-    ) -> tuple[pa.RecordBatch, dict[str, int]]:
+    def rows(self, found: Mapping[Shape, Found], keys: pa.Array, partials: Mapping[str, Array]) -> tuple[pa.RecordBatch, dict[str, int]]:
         """The rows of all windows found, sorted by query, key, end and start; and what they took.
 
         Args:
             found: The windows, as ranges of slices.
-            keys: The key of each slice.
-            codes: The number of the key of each slice, ascending without gaps.
+            keys: The key of each slice, in order.
             partials: The columns of the slices' partials.
         """
         counts = {"combines": 0, "overflows": 0}
         if not any(len(windows.lo) for windows in found.values()):
             return empty(self.schema), counts
-        found = _by_key(found, keys, codes)
         blocks: list[pa.RecordBatch] = []
         places: dict[tuple[tuple[Aggregate, ...], Shape], range] = {}
         for aggregates, group in self._groups.items():
@@ -123,20 +119,6 @@ class Results:
         }
         arrays = [columns[field.name] if field.name in columns else pa.nulls(len(start), field.type) for field in self.schema]
         return pa.record_batch(arrays, schema=self.schema)
-
-
-def _by_key(found: Mapping[Shape, Found], keys: pa.Array, codes: Array) -> Mapping[Shape, Found]:
-    """Bring windows from the order in which the state holds their keys into the order of keys."""
-    present = np.zeros(codes[-1] + 1, np.bool_)
-    for windows in found.values():
-        present[codes[windows.lo]] = True
-    first = np.searchsorted(codes, np.flatnonzero(present))
-    ranks = np.zeros(len(present), np.int64)
-    ranks[present] = rank(keys.take(pa.array(first)))
-    if (np.diff(ranks[present]) > 0).all():
-        return found
-    orders = {shape: np.argsort(ranks[codes[windows.lo]], kind="stable") for shape, windows in found.items()}
-    return {shape: Found(*(column[orders[shape]] for column in windows)) for shape, windows in found.items()}
 
 
 def _joined(arrays: Sequence[Array]) -> Array:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from engines.keys import encode
 from replay.hashing import buckets
 
 KEYS = {
@@ -39,6 +41,18 @@ def test_integers_of_any_width_and_both_zeros_hash_alike() -> None:
     for narrow in (pa.int8(), pa.int16(), pa.int32(), pa.uint8()):
         assert (buckets(pa.array([1, 2, 3], narrow), 1000) == buckets(pa.array([1, 2, 3]), 1000)).all()
     assert len(set(buckets(pa.array([0.0, -0.0]), 1000))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "sign", "quiet"), [(np.uint16, 0x8000, 0x7E00), (np.uint32, 1 << 31, 0x7FC << 20), (np.uint64, 1 << 63, 0x7FF8 << 48)]
+)
+def test_what_is_one_key_to_an_engine_is_in_one_bucket(kind: type[np.unsignedinteger[Any]], sign: int, quiet: int) -> None:
+    bits = np.array([quiet, quiet | sign, quiet | 13, 0, sign], kind)  # three of the many NaNs, and both zeros
+    keys = pa.array(bits.view(f"f{bits.itemsize}"))
+    assert encode(keys)[0].tolist() == [0, 0, 0, 1, 1]
+    for form in (keys, keys.dictionary_encode()):
+        nan, zero = buckets(pa.array([float("nan"), 0.0]), 1000)
+        assert buckets(form, 1000).tolist() == [nan, nan, nan, zero, zero]
 
 
 def splitmix64(number: int) -> int:

@@ -20,7 +20,7 @@ from replay.log import day_end
 from replay.metrics import metrics_of
 from replay.plan import PLAN, Plan
 from replay.progress import Progress, Watch, note_status
-from replay.runs import RunError, _cause, _keep_plan, load_plan, plan_run, remove_old
+from replay.runs import RunError, _keep_plan, cause_of, load_plan, plan_run, remove_old
 from tests.comparing import assert_same_rows, rows_of
 from tests.replay.harness import HOUR, SPECS, in_process, stream
 
@@ -92,10 +92,10 @@ def test_a_run_that_is_not_there_is_named(lake: Lake) -> None:
 def test_what_went_wrong_is_told_by_whoever_raised_it_not_by_those_it_passed_through() -> None:
     passed = "py4j.Py4JException: An exception was raised by the Python Proxy.\n  at org.apache\nSQLSTATE: 39000 SQLSTATE: XXKST"
     raised = f"pyspark.errors.Captured: it failed\n{passed}\nreplay.lake.LakeError: log a: there is none.\nCaused by: java.Other: b"
-    assert _cause(Exception(raised)) == "replay.lake.LakeError: log a: there is none."
+    assert cause_of(Exception(raised)) == "replay.lake.LakeError: log a: there is none."
     inside = f"org.apache.Stream: it failed\nCaused by: org.apache.Outer: x\nCaused by: java.io.IOException: No space left\n{passed}"
-    assert _cause(Exception(inside)) == "java.io.IOException: No space left"
-    assert _cause(Exception("something else\nand more")) == "something else"
+    assert cause_of(Exception(inside)) == "java.io.IOException: No space left"
+    assert cause_of(Exception("something else\nand more")) == "something else"
 
 
 def test_metrics_of_a_run_are_its_own_and_in_order(lake: Lake) -> None:
