@@ -16,6 +16,8 @@ from assets.workplace import Workplace
 
 GROUP = "streams"
 OWNERS = ["team:reprise"]
+_TUPLE_BYTES = 64
+"""About as much a tuple of a twin takes."""
 
 
 class StreamConfig(dg.Config):
@@ -84,15 +86,24 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
     from replay.streams.ingest import ingest
     from replay.streams.parsed import StreamError
     from replay.streams.profile import profile
-    from replay.streams.provide import provide
+    from replay.streams.provide import PASSED_OVER, provide
     from replay.streams.raw import list_files
     from replay.streams.rejects import read_rejects
+    from replay.streams.splitting import sizes
 
     begun = time.monotonic()
     try:
         declaration = workplace.declaration(stream)
-        folder, origin = provide(declaration, workplace.raw, workplace.tasks(0), _twin(stream, config, workplace))
-        size = sum(file.size for file in list_files(folder, declaration))
+        wanted = _twin(stream, config, workplace)
+
+        def tasks(function: Any, arguments: Any, weigh: Any = None) -> Any:
+            # Asked for only if a twin has to be made: originals start no session for it.
+            return workplace.tasks(_TUPLE_BYTES * wanted.tuples)(function, arguments, weigh)
+
+        folder, origin = provide(declaration, workplace.raw, tasks, wanted)
+        if PASSED_OVER in origin:
+            context.log.warning(f"the twin of {stream} is used, for there are {origin[PASSED_OVER]}")
+        size = sum(sizes(folder, declaration, list_files(folder, declaration)).values())
         context.log.info(f"ingesting the {origin['kind']} of {stream}: {size:,} bytes in {folder.root}")
         done = ingest(workplace.place, declaration, folder, workplace.tasks(size), origin=origin)
         log = Log.open(workplace.place, workplace.place.address("streams", stream))

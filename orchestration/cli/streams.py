@@ -6,6 +6,7 @@ Commands as a person types them; what they do is in `stream_work.py`, which take
 from __future__ import annotations
 
 import json as json_format
+from datetime import date
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +45,7 @@ def list_streams(
             from orchestration.cli.showing import show_rows
 
             names = ["stream", "raw files", "tuples", "rejected", "days", "title"]
-            show_rows(names, [[str(row[name.replace(" ", "_")]) for name in names] for row in found])
+            show_rows(names, [[_shown(row[name.replace(" ", "_")]) for name in names] for row in found])
 
 
 @app.command()
@@ -55,9 +56,13 @@ def describe(stream: _Name, lake: _Lake = "lake", declarations: _Declared = "str
 
         found = described(stream, lake, declarations)
         if not _printed(found, json=json):
-            from orchestration.cli.showing import show_description
+            from orchestration.cli.showing import show_description, show_rows
 
-            show_description(found)
+            if found["declared"]:
+                show_description(found)
+            else:
+                typer.echo(f"{stream}: {found['tuples']:,} tuples, {found['declaration']['title']}")
+                show_rows(["column", "type"], [[column["name"], column["type"]] for column in found["declaration"]["columns"]])
 
 
 @app.command()
@@ -162,9 +167,18 @@ def _settings(tuples: int | None, seed: int | None, options: list[str] | None) -
         name, equals, value = text.partition("=")
         if not equals:
             raise Told(f"option: {text!r} given; allowed is NAME=VALUE.")
-        read[name] = yaml.safe_load(value)
-    given = {"tuples": tuples, "seed": seed, "options": read or None}
-    return {name: value for name, value in given.items() if value is not None}
+        try:
+            given = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise Told(f"option: {text!r} given, whose value is not YAML; allowed is NAME=VALUE, such as detectors=4.") from None
+        read[name] = value if isinstance(given, date) else given  # a twin's times are texts
+    said = {"tuples": tuples, "seed": seed, "options": read or None}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _shown(value: Any) -> str:
+    """A value of a document as a table has it."""
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _printed(content: Any, *, json: bool) -> bool:

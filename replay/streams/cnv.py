@@ -24,7 +24,8 @@ WIDTH = 11
 _END = b"*END*"
 SEPARATOR = "\x1f"
 _NAME = re.compile(r"# name (\d{1,4}) = ([^:]*)(?::.*)?")
-_SETTING = re.compile(r"# (start_time|bad_flag) = (\S+(?: \d+ \d{4} [\d:]+)?)")
+_SETTING = re.compile(r"# (start_time|bad_flag) = (.*)")
+_START = re.compile(r"(\w{3} \d{1,2} \d{4} \d{2}:\d{2}:\d{2})(?:\.(\d+))?(?!\S)")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Header:
     """What the header of a file says."""
 
     names: list[str]
-    start_us: int
+    start: str
+    """When the recording began, as it is told; empty if it is not."""
+    start_us: int | None
+    """None: not told so that it can be read."""
     bad_flag: float | None
     size: int
     """In bytes."""
@@ -106,27 +110,30 @@ def read_header(head: bytes) -> Header | None:
         if match := _NAME.fullmatch(line.rstrip()):
             names[int(match[1])] = match[2].strip()
         elif match := _SETTING.match(line):
-            settings.setdefault(match[1], match[2])
+            settings.setdefault(match[1], match[2].strip())
     return Header(
         [names.get(position, "") for position in range(max(names, default=-1) + 1)],
-        _start(settings.get("start_time")),
-        _number(settings.get("bad_flag")),
+        settings.get("start_time", ""),
+        _start(settings.get("start_time", "")),
+        _number(settings.get("bad_flag", "").partition(" ")[0]),
         int(lines.ends[count - 1]),
         count,
     )
 
 
-def _start(text: str | None) -> int:
+def _start(text: str) -> int | None:
+    found = _START.match(text)
     try:
-        moment = datetime.strptime(text or "", "%b %d %Y %H:%M:%S").replace(tzinfo=UTC)
+        moment = datetime.strptime(found[1] if found else "", "%b %d %Y %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
-        return 0
-    return int(moment.timestamp()) * 10**6
+        return None
+    fraction = (found[2] or "" if found else "")[:6].ljust(6, "0")
+    return int(moment.timestamp()) * 10**6 + int(fraction)
 
 
-def _number(text: str | None) -> float | None:
+def _number(text: str) -> float | None:
     try:
-        return float(text or "")
+        return float(text)
     except ValueError:
         return None
 

@@ -7,8 +7,12 @@ rejected record is its JSON. The names of a Delta table are its schema's: of its
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -21,9 +25,11 @@ from deltalake.exceptions import DeltaError
 
 from replay.lake import Lake
 from replay.streams.parsed import Parsed, Reject, Rules, StreamError, not_a
+from replay.streams.raw import natural
 from replay.streams.values import Mask, convert, typed
 
 BATCH_ROWS = 1 << 16
+_COMMIT = re.compile(r"(\d{20})\.json")
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Group:
     path: str
     number: int
     rows: int
+    bytes: int
     fixed: Mapping[str, pa.Scalar] = field(default_factory=dict)
     """The columns of a Delta table's partition, which are in no file."""
 
@@ -70,7 +77,7 @@ class Columnar:
 
     def _parsed(self, batch: pa.RecordBatch, first: int) -> Parsed:
         def text(row: int) -> str:
-            return json.dumps({name: batch[name][row].as_py() for name in batch.schema.names}, default=str)
+            return json.dumps({name: _plain(batch[name][row]) for name in batch.schema.names}, default=str)
 
         rules = Rules(batch.num_rows)
         columns: dict[str, pa.Array] = {}
@@ -96,6 +103,7 @@ class Columnar:
             values = values.cast(pa.string())
         if pa.types.is_string(values.type):
             values = pc.if_else(pc.is_in(values, pa.array(self.nulls, pa.string())), pa.scalar(None, pa.string()), values)
+        values = without_markers(values, self.nulls)
         if (name in self.times and not _is_bytes(values.type)) or values.type == kind:
             return values, np.ones(len(values), bool)
         if pa.types.is_string(values.type):
@@ -105,40 +113,108 @@ class Columnar:
         return convert(values, lambda these: these.cast(kind, safe=exact))
 
 
+def without_markers(values: pa.Array | pa.ChunkedArray, nulls: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """Numbers without NaN and infinities, as far as texts that mean none name them.
+
+    >>> without_markers(pa.array([1.0, float("nan"), float("inf")]), ["NaN"]).to_pylist()
+    [1.0, None, inf]
+    """
+    for marker in not_finite(nulls) if pa.types.is_floating(values.type) else ():
+        found = pc.is_nan(values) if marker == "nan" else pc.equal(values, float(marker))
+        values = pc.if_else(found.fill_null(False), pa.scalar(None, values.type), values)
+    return values
+
+
+def not_finite(nulls: Sequence[str]) -> list[str]:
+    """Which of NaN and the infinities texts name, as Python writes them.
+
+    >>> not_finite(["", "-999", "NaN", "Infinity"])
+    ['nan', 'inf']
+    """
+    named = []
+    for marker in nulls:
+        with suppress(ValueError):
+            named += [] if math.isfinite(float(marker)) else [str(float(marker))]
+    return named
+
+
+def _plain(value: pa.Scalar) -> Any:
+    """A value as Python has it; a time that Python has none for as its number."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return value.value
+
+
 def _is_bytes(kind: pa.DataType) -> bool:
     """Whether values may be texts, or not: it says nothing of their encoding."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
-def footer(folder: Lake, path: str) -> tuple[pa.Schema, list[int]]:
-    """What a Parquet file says of itself: its columns, and how many rows each row group has."""
+def footer(folder: Lake, path: str) -> tuple[pa.Schema, list[tuple[int, int]]]:
+    """What a Parquet file says of itself: its columns, and how many rows and bytes each row group has."""
     try:
         with pq.ParquetFile(folder.files(folder.root).open_input_file(path)) as parquet:
-            return parquet.schema_arrow, [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+            groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+            sizes = [sum(group.column(at).total_compressed_size for at in range(group.num_columns)) for group in groups]
+            return parquet.schema_arrow, [(group.num_rows, size) for group, size in zip(groups, sizes, strict=True)]
     except FileNotFoundError:
         raise StreamError(f"file {path}: it is no longer in {folder.root}.") from None
     except (pa.ArrowInvalid, OSError) as problem:
         raise StreamError(f"file {path}: it is not Parquet, as files.format says ({str(problem).splitlines()[0]}).") from None
 
 
+def table_at(folder: Lake, name: str, version: int) -> DeltaTable:
+    """A Delta table at a version.
+
+    Raises:
+        StreamError: it cannot be read.
+    """
+    try:
+        table = folder.table(f"{folder.root}/{name}", version)
+    except DeltaError as problem:
+        raise StreamError(f"file {name}: the Delta table cannot be read ({str(problem).splitlines()[0]}).") from None
+    if table is None:
+        raise StreamError(f"file {name}: the Delta table is no longer there.")
+    return table
+
+
 def delta_files(folder: Lake, name: str, version: int) -> tuple[pa.Schema, dict[str, dict[str, pa.Scalar]]]:
-    """The columns of a Delta table, and its files, each with the values of its partition.
+    """The columns of a Delta table, and its files, each with the values of its partition, in the order in which they came.
 
     Raises:
         StreamError: its files alone do not tell what is in it.
     """
-    try:
-        table = folder.table(f"{folder.root}/{name}", version)
-        told = _why_not(table) if table else "is no longer there"
-    except DeltaError as problem:
-        table, told = None, f"cannot be read ({str(problem).splitlines()[0]})"
-    if table is None or told:
+    table = table_at(folder, name, version)
+    if told := _why_not(table):
         raise StreamError(f"file {name}: the Delta table {told}.")
     added = pa.table(table.get_add_actions())
     partitions = added["partition"] if "partition" in added.column_names else [{}] * len(added)
     paths = [f"{name}/{unquote(path)}" for path in added["path"].to_pylist()]  # the log has them as parts of URLs
     files = {path: dict(partition) for path, partition in zip(paths, partitions, strict=True)}
-    return pa.schema(table.schema().to_arrow()), dict(sorted(files.items()))
+    written, commits = dict(zip(paths, added["modification_time"].to_pylist(), strict=True)), _commits(folder, name, version)
+
+    def came(path: str) -> tuple[int, int, list[tuple[int, int, str]]]:
+        # Of a commit that the table has forgotten there is only when its files were written.
+        return (commits[path], 0, natural(path)) if path in commits else (-1, written[path], natural(path))
+
+    return pa.schema(table.schema().to_arrow()), {path: files[path] for path in sorted(files, key=came)}
+
+
+def _commits(folder: Lake, name: str, version: int) -> dict[str, int]:
+    """The commit by which each file came into a Delta table: names of files are random, and those of one commit are written at once."""
+    log = folder.files(f"{folder.root}/{name}/_delta_log")
+    commits: dict[str, int] = {}
+    for info in sorted(log.get_file_info(pafs.FileSelector("")), key=lambda info: info.base_name):
+        found = _COMMIT.fullmatch(info.base_name)
+        if found is None or int(found[1]) > version:
+            continue
+        with log.open_input_stream(info.path) as opened:
+            actions = [json.loads(line) for line in opened.read().splitlines() if line.strip()]
+        for action in actions:
+            if "add" in action:
+                commits.setdefault(f"{name}/{unquote(action['add']['path'])}", int(found[1]))
+    return commits
 
 
 def _why_not(table: DeltaTable) -> str:

@@ -7,6 +7,7 @@ opened a second time and read to the very byte where it breaks off. What is made
 from __future__ import annotations
 
 import io
+import zlib
 from contextlib import suppress
 from typing import Self
 
@@ -26,20 +27,37 @@ class Decompressed:
         self._file = files.open_input_file(name)
         self._stream = pa.CompressedInputStream(self._file, codec)
         self._read_bytes = 0
-        self._rest = io.BytesIO()
+        self._rest: io.BytesIO | None = None
         self.problem: OSError | None = None
 
     def read(self, size: int) -> bytes:
         """So many bytes; fewer at the end."""
-        if self.problem is None:
+        if self._rest is None:
             try:
                 piece: bytes = self._stream.read(size)
             except OSError as problem:
-                self.problem, self._rest = problem, io.BytesIO(self._to_the_last_byte())
+                self._rest = io.BytesIO(self._to_the_last_byte())
+                self.problem = None if self._codec == "gzip" and self._is_padded() else problem
             else:
                 self._read_bytes += len(piece)
                 return piece
         return self._rest.read(size)
+
+    def _is_padded(self) -> bool:
+        """Whether a gzip is whole and only zeros follow, as tapes and some disks leave them: gzip itself takes no notice of them."""
+        member = zlib.decompressobj(wbits=31)
+        with self._files.open_input_file(self._name) as file:
+            while piece := file.read(_TAKEN_BYTES):
+                while piece and not (member.eof and piece.startswith(b"\0")):
+                    member = zlib.decompressobj(wbits=31) if member.eof else member
+                    try:
+                        member.decompress(piece, _TAKEN_BYTES)
+                    except zlib.error:
+                        return False
+                    piece = member.unused_data if member.eof else member.unconsumed_tail
+                if piece:
+                    return not piece.strip(b"\0") and all(not more.strip(b"\0") for more in iter(lambda: file.read(_TAKEN_BYTES), b""))
+        return False
 
     def _to_the_last_byte(self) -> bytes:
         """What there is behind what was read."""

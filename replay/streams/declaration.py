@@ -88,7 +88,7 @@ class Column(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Column:
-        if self.type not in ("time", "skip") and (self.name in _RESERVED or not _NAME.fullmatch(self.name)):
+        if self.type not in ("time", "skip") and (self.name.lower() in _RESERVED or not _NAME.fullmatch(self.name)):
             raise ValueError(f"allowed as names are letters, digits and '_', but not the log's own {', '.join(sorted(_RESERVED))}")
         if self.from_file is not None and _groups(self.from_file) < 1:
             raise ValueError("from_file: allowed is a regular expression with a group, such as '(tow[0-9]+)'")
@@ -130,7 +130,7 @@ class Time(Model):
             raise ValueError(f"zone: {self.zone!r} given; allowed are names such as UTC and America/Los_Angeles")
         if self.keep is not None and self.start:
             raise ValueError("keep: allowed with column only; declare start and end as columns of their own to keep them")
-        if self.keep is not None and (self.keep in _RESERVED or not _NAME.fullmatch(self.keep)):
+        if self.keep is not None and (self.keep.lower() in _RESERVED or not _NAME.fullmatch(self.keep)):
             raise ValueError(f"keep: {self.keep!r} given; allowed are letters, digits and '_', but not the log's own columns")
         for pattern in self.format or ("",):
             # Decimals of seconds are not read by patterns.
@@ -239,6 +239,10 @@ class Declaration(Model):
             raise ValueError("range: allowed is the first time, then one behind the last")
         if self.time.keep in names:
             raise ValueError(f"time.keep: {self.time.keep!r} given, which is a column; allowed is a new name")
+        alike: dict[str, str] = {}
+        for name in [*(name for name, column in read.items() if column.type != "time"), *([self.time.keep] if self.time.keep else [])]:
+            if (other := alike.setdefault(name.lower(), name)) != name:
+                raise ValueError(f"columns: {name!r} given beside {other!r}; allowed are names that differ in more than case")
         return self
 
     def _check_times(self, read: Mapping[str, Column]) -> None:
@@ -280,6 +284,8 @@ def load(path: Path) -> Declaration:
         raise SpecError(f"declaration {path}: it is not YAML ({' '.join(str(problem).split())}).") from None
     if not isinstance(content, dict):
         raise SpecError(f"declaration {path}: {type(content).__name__} given; allowed is a mapping of settings.")
+    if "name" in content:
+        raise SpecError(f"declaration {path}: name: {content['name']!r} given; allowed is none, for the file's name is the stream's.")
     name = path.name.removesuffix(SUFFIX)
     if not _NAME.fullmatch(name) or "__" in name:
         raise SpecError(f"declaration {path}: the stream would be called {name!r}; allowed are letters, digits and single '_'.")

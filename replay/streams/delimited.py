@@ -7,7 +7,7 @@ it stood alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +39,8 @@ class Delimited:
     nulls: Sequence[str] = ("",)
     short_records: bool = False
     glued_after: int | None = None
+    verbatim: Collection[str] = ()
+    """Columns of text, in which a null marker between quotes is that text, and `""` an empty one. In all others it means no value."""
 
     def parse(self, lines: Lines) -> Parsed:
         """The records of these lines."""
@@ -65,8 +67,7 @@ class Delimited:
             else:
                 mended += texts
                 origin += [at] * len(texts)
-        shown = Lines(b"\n".join(mended), 0, 0, lines.quote)
-        again = Lines(b"\n".join(_filled_up(self, part) for part in mended), 0, 0, lines.quote)
+        shown, again = _lines_of(mended), _lines_of([_filled_up(self, part) for part in mended])
         repaired = _read(self, again)
         origins = np.array(origin, np.int64)
         rejects += [Reject(origin[reject.line], shown.text_of(reject.line), reject.reason) for reject in repaired.rejects]
@@ -181,16 +182,32 @@ def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) ->
 
     place = {position: name for name, position in form.at.items()}
     names = [place.get(position, f"\0{position}") for position in range(form.fields)]
-    table = csv.read_csv(
-        pa.BufferReader(data),
-        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
-        csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False, invalid_row_handler=skip),
-        csv.ConvertOptions(
-            column_types=dict(types), include_columns=list(types), null_values=list(form.nulls), strings_can_be_null=True,
-            quoted_strings_can_be_null=False, true_values=list(TRUE), false_values=list(FALSE),
-        ),
-    )  # fmt: skip
-    return table, wrong
+
+    def read(columns: Collection[str], quoted_nulls: bool) -> pa.Table:
+        wrong.clear()
+        return csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+            csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False, invalid_row_handler=skip),
+            csv.ConvertOptions(
+                column_types={name: types[name] for name in columns}, include_columns=list(columns), null_values=list(form.nulls),
+                strings_can_be_null=True, quoted_strings_can_be_null=quoted_nulls, true_values=list(TRUE), false_values=list(FALSE),
+            ),
+        )  # fmt: skip
+
+    verbatim = [name for name in types if name in form.verbatim]
+    others = [name for name in types if name not in form.verbatim]
+    if not (verbatim and others and _has_quoted_null(form, data)):
+        return read(list(types), quoted_nulls=not verbatim), wrong
+    # Arrow has one rule for all columns, so they are read in two turns.
+    values, texts = read(others, quoted_nulls=True), read(verbatim, quoted_nulls=False)
+    return pa.table([(texts if name in form.verbatim else values)[name] for name in types], names=list(types)), wrong
+
+
+def _has_quoted_null(form: Delimited, data: bytes) -> bool:
+    """Whether there may be a null marker between quotes."""
+    quote = form.quote or ""
+    return bool(quote) and any(f"{quote}{marker}{quote}".encode() in data for marker in form.nulls)
 
 
 def _may_be_hexadecimal(data: bytes) -> bool:
@@ -247,6 +264,12 @@ def _unglued(form: Delimited, fields: list[bytes]) -> list[bytes]:
         records.append(between.join([head, *fields[at : at + more - 1], seam[:length]]))
         head, at = seam[length:], at + more
     return [*records, between.join([head, *fields[at:]])]
+
+
+def _lines_of(records: Sequence[bytes]) -> Lines:
+    """Records as lines, whatever line ends they hold."""
+    ends = np.cumsum([len(record) + 1 for record in records], dtype=np.int64)
+    return Lines(b"".join(record + b"\n" for record in records), 0, 0, known_ends=ends)
 
 
 def _filled_up(form: Delimited, line: bytes) -> bytes:

@@ -6,7 +6,6 @@ staged as a sorted file, ranges of `arrived` are cut, and each becomes a file of
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -22,7 +21,8 @@ from replay.log_writer import commit
 from replay.streams.numbering import by_value
 from replay.streams.records import ARRIVED, LINE
 from replay.streams.samples import Sample
-from replay.streams.staging import Run, StageWriter, int64
+from replay.streams.splitting import stage_of
+from replay.streams.staged_files import Run, StageWriter, int64
 from replay.streams.tasks import Tasks
 from replay.streams.writing import Locating, Writing, locate, write
 
@@ -35,6 +35,7 @@ class _File:
     log: str
     path: str
     first: int
+    rows: int
     number: int
     moves: str
     delays: Delays
@@ -56,24 +57,31 @@ def disorder_log(lake: Lake, stream: str, new: str, delays: Delays, tasks: Tasks
     address = lake.address("streams", new)
     if lake.table(address) is not None:
         raise LakeError(f"stream {new}: there is a log of that name; allowed is a new one.")
-    stage = Lake(lake.address("staging", f"{new}-{uuid.uuid4().hex[:8]}"), lake.storage_options)
     moves = "ts" if "ts" in log.schema.names else "end"
-    try:
+    with stage_of(lake, new) as stage:
         stage.make_folder(stage.root)
-        files = [_File(lake, log.address, path, int(log.first[at]), at, moves, delays, stage) for at, path in enumerate(log.paths)]
-        staged = tasks(_stage, files, lambda task: 1)
+        files = [
+            _File(lake, log.address, path, int(log.first[at]), int(log.rows[at]), at, moves, delays, stage)
+            for at, path in enumerate(log.paths)
+        ]
+        staged = tasks(_stage, files, lambda task: task.rows)
         runs = [run for found, _ in staged for run in found]
         sample = Sample.empty()
         for _, part in staged:
             sample = sample.merged(part)
         found = tasks(locate, [Locating(stage, run, sample.cuts(file_rows), ARRIVED, moves) for run in runs])
         stretches = by_value(runs, [p for p, _ in found], [m for _, m in found], first=0, clock=BEGINNING, arrived=BEGINNING)
-        written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: 1)
+        written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: task.stretch.rows)
         told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
         commit(lake, address, log.schema, [file.action() for part in written for file in part], told, onto=None)
-    finally:
-        lake.remove_folder(stage.root)
     return Log.open(lake, address)
+
+
+def disordered_from(log: Log) -> str | None:
+    """The stream that a log is the disordered one of, and how; None: it is none."""
+    table = log.lake.table(log.address, log.version)
+    told = [entry[DISORDERED] for entry in table.history() if DISORDERED in entry] if table else []
+    return str(told[0]) if told else None
 
 
 def _stage(task: _File) -> tuple[list[Run], Sample]:

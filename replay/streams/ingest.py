@@ -6,14 +6,13 @@ read, unless a file has changed: then the log is written again from the first ar
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
 from engines.contract import BEGINNING
 from replay.files import FILE_ROWS, Written
@@ -27,9 +26,10 @@ from replay.streams.numbering import Stretch, by_value, from_arrival, in_file_or
 from replay.streams.parsed import StreamError
 from replay.streams.raw import list_files
 from replay.streams.records import ARRIVED, LINE, schema
-from replay.streams.rejects import replace_rejects
-from replay.streams.splitting import Outcome, checksums, read_files
-from replay.streams.staging import Batch, Run, ordered_by
+from replay.streams.rejects import rejects_are_of, replace_rejects
+from replay.streams.splitting import Outcome, checksums, read_files, sizes, stage_of
+from replay.streams.staged_files import Batch, Run
+from replay.streams.staging import ordered_by
 from replay.streams.tasks import Tasks
 
 SPLIT_BYTES = 32 << 20
@@ -74,13 +74,17 @@ def ingest(
 
     Raises:
         StreamError: the files are not what the declaration says; nothing was written.
+        LakeError: another process is at it, or the lake cannot be written.
     """
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-    stage = Lake(lake.address("staging", f"{declaration.name}-{name}"), lake.storage_options)
     try:
-        return _Ingestion(name, lake, declaration, folder, tasks, stage, split_bytes, file_rows).run(origin or {"kind": "original"})
-    finally:
-        lake.remove_folder(stage.root)
+        with stage_of(lake, declaration.name) as stage:
+            ingestion = _Ingestion(stage.root.rpartition("/")[2], lake, declaration, folder, tasks, stage, split_bytes, file_rows)
+            return ingestion.run(origin or {"kind": "original"})
+    except DeltaError as problem:
+        told = str(problem).splitlines()[0]
+        raise StreamError(
+            f"stream {declaration.name}: its tables in {lake.root} cannot be read or written ({told}); nothing of this ingestion is stored."
+        ) from problem
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,9 @@ class _Ingestion:
             )
         files = in_order(known.files if known else [], list_files(self.folder, self.declaration))
         sums = checksums(self.folder, self.declaration, files, self.tasks)
-        stands = _stands(known, files, sums, self.declaration.fingerprint())
+        stands = 0
+        if known and known.declaration == self.declaration.fingerprint() and rejects_are_of(self.lake, known.stream, known.ingestion):
+            stands = _stands(known, files, sums)
         before = known.files if known else []
         if known and log and stands == len(files) == len(before) and known.origin == origin:
             return Ingested(known, None, log.version, [], 0, 0)
@@ -122,7 +128,7 @@ class _Ingestion:
         outcome = self._read(files[stands:])
         if self.by and stands and log is not None and outcome.rows and self._least(outcome) < int(self._greatest(log)):
             stands, outcome = 0, self._read(files)  # what is new reaches back
-        entries = [*before[:stands], *outcome.entries(sums)]
+        entries = [*before[:stands], *outcome.entries(sizes(self.folder, self.declaration, outcome.files), sums)]
         manifest = Manifest(self.name, self.declaration.name, self.declaration.fingerprint(), origin, entries)
 
         first = sum(entry.rows for entry in before[:stands])
@@ -133,7 +139,7 @@ class _Ingestion:
         if kept + sum(file.rows for file in written) != manifest.rows:
             raise StreamError(f"stream {self.declaration.name}: {manifest.rows} rows read, but not as many written; nothing was stored.")
         gone = [entry.name for entry in before[stands:]]
-        replace_rejects(self.lake, self.stage, self.declaration.name, outcome, gone, self.tasks)
+        replace_rejects(self.lake, self.stage, self.declaration.name, self.name, outcome, self.tasks, kept=stands > 0, gone=gone)
         manifest.write(self.lake)
         told = {FIRST_CHANGED: str(changed), INGESTION: self.name}
         commit(self.lake, self.address, self._schema(), [file.action() for file in written], told, onto=log, replacing=days)
@@ -187,9 +193,19 @@ class _Ingestion:
                 )
             stretches = from_arrival(stretches, begin)
         else:
+            if log is not None and log.schema != self._schema():
+                days = []  # a log without tuples has no days to replace, and gets its new columns by replacing them all the same
             stretches = from_arrival(stretches, changed)
         tasks = [writing.Writing(self.stage, self.lake, self.address, stretch, self.by) for stretch in stretches]
-        written = self.tasks(writing.write, tasks, lambda task: task.stretch.rows)
+        begin = stretches[0].first + stretches[0].skip if stretches else 0
+        rows, rest = sum(stretch.rows for stretch in stretches), outcome.bytes - outcome.told
+
+        def weigh(task: writing.Writing) -> int:
+            """The share of the bytes that reading has not told: together they are all of them, however they are cut."""
+            done = task.stretch.first + task.stretch.skip - begin
+            return rest * (done + task.stretch.rows) // rows - rest * done // rows
+
+        written = self.tasks(writing.write, tasks, weigh)
         return [file for files in written for file in files], days
 
     def _run_of_log(self, log: Log, file: int, end: int) -> Run:
@@ -228,10 +244,8 @@ class _Ingestion:
             return int(parquet.read(columns=["arrived"])["arrived"][-1].as_py())
 
 
-def _stands(known: Manifest | None, files: Sequence[Any], sums: dict[str, str], declaration: str) -> int:
+def _stands(known: Manifest, files: Sequence[Any], sums: dict[str, str]) -> int:
     """How many of the first files are in the log as they are."""
-    if known is None or known.declaration != declaration:
-        return 0
     same = 0
     for entry, file in zip(known.files, files, strict=False):
         if not entry.same_as(file, sums[file.name]):

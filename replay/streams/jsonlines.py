@@ -1,7 +1,7 @@
 """JSON lines: one object a line, by Arrow's reader; lines that it cannot take are found by halving.
 
-Members that are not declared are ignored, declared ones that are missing are null. Numbers stay numbers: a time may be a
-number or a text, as the declaration's type says.
+Members that are not declared are ignored, declared ones that are missing are null, and so are texts that mean that there is no
+value, whatever the type. Numbers stay numbers: a time may be a number or a text, as the declaration's type says.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as json
 from numpy.typing import NDArray
 
+from replay.streams.columnar import not_finite, without_markers
 from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, not_a
 
@@ -36,7 +38,7 @@ class JsonLines:
         if lines.cut:
             rejects = [Reject(lines.first, lines.text_of(0), "longer than a record can be")]
         else:
-            self._read(lines, lines.filled, tables, rejects)
+            self._read(lines, lines.filled, tables, rejects, {})
         refused = {reject.line for reject in rejects}
         line = np.array([at for at in lines.filled.tolist() if at not in refused], np.int64) if rejects else lines.filled
         table = pa.concat_tables([pa.schema(list(self.types.items())).empty_table(), *tables])
@@ -45,23 +47,46 @@ class JsonLines:
             [Reject(lines.first + r.line, r.text, r.reason) for r in rejects],
         )  # fmt: skip
 
-    def _read(self, lines: Lines, wanted: NDArray[np.int64], tables: list[pa.Table], rejects: list[Reject]) -> None:
+    def _read(
+        self, lines: Lines, wanted: NDArray[np.int64], tables: list[pa.Table], rejects: list[Reject], cleared: dict[int, bytes]
+    ) -> None:
+        """`cleared`: lines in which markers were found, without them; they are looked for when a piece was not taken as it is."""
         if not len(wanted):
             return
-        data = b"\n".join(lines.bytes_of(int(at)).strip(b" \t") for at in wanted)
+        data = b"\n".join(cleared.get(int(at)) or lines.bytes_of(int(at)).strip(b" \t") for at in wanted)
         try:
             table = self._by_arrow(data) if _objects(data, len(wanted)) and is_text(data) else None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
             table = None
         if table is not None and table.num_rows == len(wanted):
             tables.append(table)
+        elif not cleared and len(wanted) == len(lines.filled) and (found := self._cleared(lines)):
+            self._read(lines, wanted, tables, rejects, found)
         elif len(wanted) == 1:
             at = int(wanted[0])
-            rejects.append(Reject(at, lines.text_of(at), self._reason(lines.bytes_of(at))))
+            rejects.append(Reject(at, lines.text_of(at), self._reason(cleared.get(at) or lines.bytes_of(at))))
         else:
             half = len(wanted) // 2
-            self._read(lines, wanted[:half], tables, rejects)
-            self._read(lines, wanted[half:], tables, rejects)
+            self._read(lines, wanted[:half], tables, rejects, cleared)
+            self._read(lines, wanted[half:], tables, rejects, cleared)
+
+    def _cleared(self, lines: Lines) -> dict[int, bytes]:
+        """The lines with a text or an infinity for no value where a number or a truth value is declared, with null in its place."""
+        found = {}
+        texts = [json_format.dumps(marker, ensure_ascii=False).encode() for marker in self.nulls] + [b"Infinity"]
+        kinds = {source: self.types[name] for name, sources in self.sources.items() for source in sources}
+        for at in lines.filled.tolist():
+            line = lines.bytes_of(at)
+            content = _object(line) if any(text in line for text in texts) else None
+            if content and len({name for name, _ in content}) == len(content):
+                declared = {name: value for name, value in content if name in kinds}
+                marked = [name for name, value in declared.items() if not pa.types.is_string(kinds[name]) and self._is_marker(value)]
+                if marked:
+                    found[at] = json_format.dumps(declared | dict.fromkeys(marked)).encode()
+        return found
+
+    def _is_marker(self, value: Any) -> bool:
+        return value in self.nulls if isinstance(value, str) else isinstance(value, float) and str(value) in not_finite(self.nulls)
 
     def _by_arrow(self, data: bytes) -> pa.Table:
         members = {source: self.types[name] for name, sources in self.sources.items() for source in sources}
@@ -72,7 +97,7 @@ class JsonLines:
         )
         columns = []
         for sources in self.sources.values():
-            values = pc.coalesce(*(table[source] for source in sources))
+            values = without_markers(pc.coalesce(*(table[source] for source in sources)), self.nulls)
             if pa.types.is_string(values.type):
                 values = pc.if_else(pc.is_in(values, pa.array(self.nulls, pa.string())), pa.scalar(None, pa.string()), values)
             columns.append(values)
@@ -102,6 +127,29 @@ class JsonLines:
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
                     return not_a(name, self.types[name])
         return f"not a finite number: {infinite[0]}" if infinite else "cannot be taken apart into members"
+
+
+def member_names(line: bytes, encoding: str) -> list[str] | None:
+    """The names of an object's members; None: the line is no object.
+
+    >>> member_names(b'{"t": 1, "v": {"w": 2}}', "utf-8"), member_names(b"t,v", "utf-8")
+    (['t', 'v'], None)
+    """
+    content = _object(line, encoding)
+    return None if content is None else [name for name, _ in content]
+
+
+def _object(line: bytes, encoding: str = "utf-8") -> list[tuple[str, Any]] | None:
+    """The members of an object, those too that are there twice; None: it is none."""
+    try:
+        content = json_format.loads(line.decode(encoding), object_pairs_hook=_Members)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, _Members) else None
+
+
+class _Members(list[tuple[str, Any]]):
+    """Members in their order, which an array of pairs is not mistaken for."""
 
 
 def _objects(data: bytes, count: int) -> bool:

@@ -14,13 +14,13 @@ from itertools import islice
 import pyarrow as pa
 
 from replay.lake import Lake
-from replay.streams.cnv import SEPARATOR, Cnv, read_header
+from replay.streams.cnv import SEPARATOR, Cnv, Header, read_header
 from replay.streams.columnar import Columnar, Group, delta_files, footer
 from replay.streams.compressed import problem_of
 from replay.streams.declaration import TYPES, Column, Declaration, Files
 from replay.streams.delimited import Delimited
-from replay.streams.jsonlines import JsonLines
-from replay.streams.lines import LONGEST_BYTES, Lines, line_ends
+from replay.streams.jsonlines import JsonLines, member_names
+from replay.streams.lines import LONGEST_BYTES, Lines, Quotes, line_ends
 from replay.streams.parsed import StreamError
 from replay.streams.raw import RawFile, open_raw
 from replay.streams.records import file_value
@@ -68,8 +68,7 @@ def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
         return _columnar(folder, file, declaration, form)
     head = _head(folder, file, form)
     begin = len(_BOM) if head.startswith(_BOM) else 0
-    origin = declaration.time.origin or 0
-    types = _types(declaration)
+    origin, types = declaration.time.origin or 0, _types(declaration)
     if form.format == "cnv":
         header = read_header(head)
         if header is None or not header.names:
@@ -77,11 +76,12 @@ def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
         names = header.names
         at = _positions(file, declaration, names)
         delimited = Delimited(len(names), at, {name: types[name] for name in at}, SEPARATOR, quote=None, nulls=declaration.nulls)
-        return Layout(Cnv(delimited, header.bad_flag), header.size, header.lines, declaration.time.origin or header.start_us)
+        return Layout(Cnv(delimited, header.bad_flag), header.size, header.lines, _start(file, declaration, header))
+    lines = Lines(head[begin:], 0, 0, quotes_of(form))
     if form.format == "json":
+        _check_members(file, declaration, form, lines)
         sources = {name: column.sources for name, column in declaration.by_name.items() if name in types}
         return Layout(JsonLines(sources, types, declaration.nulls), begin, 0, origin)
-    lines = Lines(head[begin:], 0, 0)
     if form.header:
         return _with_header(file, declaration, form, lines, begin, origin)
     _check_delimiter(file, declaration, form, lines)
@@ -114,7 +114,14 @@ def _with_header(file: RawFile, declaration: Declaration, form: Files, lines: Li
 
 def _delimited(declaration: Declaration, form: Files, fields: int, at: Mapping[str, int]) -> Delimited:
     types = {name: kind for name, kind in _types(declaration).items() if name in at}
-    return Delimited(fields, at, types, form.separator, form.quote, declaration.nulls, form.short_records, form.glued_after)
+    strings = [column.name for column in declaration.columns if column.type == "string"]
+    return Delimited(fields, at, types, form.separator, form.quote, declaration.nulls, form.short_records, form.glued_after, strings)
+
+
+def quotes_of(form: Files) -> Quotes | None:
+    """What encloses fields whose line ends belong to their line; None: no line end does."""
+    enclosed = form.line_ends_in_fields and form.format in ("csv", "tsv")
+    return Quotes(ord(form.quote), ord(form.separator)) if enclosed and form.quote else None
 
 
 def _positions(file: RawFile, declaration: Declaration, names: Sequence[str]) -> dict[str, int]:
@@ -131,8 +138,45 @@ def _positions(file: RawFile, declaration: Declaration, names: Sequence[str]) ->
             raise StreamError(
                 f"file {file.name}: the column {wanted} of the setting columns is missing; found are {', '.join(names)[:1000]}."
             )
+        source = names[places[0]]
+        if names.count(source) > 1:
+            raise StreamError(
+                f"file {file.name}: the column {source!r} of the setting columns is there {names.count(source)} times; allowed is once."
+            )
         at[column.name] = places[0]
     return at
+
+
+def _start(file: RawFile, declaration: Declaration, header: Header) -> int:
+    """What the times of a tow count from."""
+    time = declaration.time
+    if time.origin is not None or "number" not in time.format:
+        return time.origin or 0
+    if header.start_us is None:
+        found = f"start_time {header.start!r}, which is not" if header.start else "no start_time"
+        raise StreamError(
+            f"file {file.name}: its header has {found} such as 'Jul 11 2012 02:22:32', to count times from; "
+            "allowed is one, or the setting time.origin."
+        )
+    return header.start_us
+
+
+def _check_members(file: RawFile, declaration: Declaration, form: Files, lines: Lines) -> None:
+    """Refuse a file of whose first records none is an object, or none has a column that is not optional."""
+    # The last line may go on behind the head.
+    whole = [int(at) for at in lines.filled if lines.ends[at] < len(lines.data) or len(lines.data) < LONGEST_BYTES]
+    found = [member_names(lines.bytes_of(at), form.encoding) for at in whole]
+    if found and all(names is None for names in found):
+        shown = lines.bytes_of(whole[0])[:80].decode("utf-8", "backslashreplace")
+        raise StreamError(f"file {file.name}: its first record {shown!r} is no JSON object, nor is one behind it, as files.format says.")
+    known = list(dict.fromkeys(name for names in found for name in names or ()))
+    for column in _in_file(declaration):
+        if known and column.type != "skip" and not column.optional and not set(column.sources) & set(known):
+            wanted = " or ".join(repr(source) for source in column.sources)
+            raise StreamError(
+                f"file {file.name}: the column {wanted} of the setting columns is missing in its first {len(found)} records; "
+                f"found are {', '.join(known)[:1000]}; one that few records have is allowed if it is optional."
+            )
 
 
 def _check_delimiter(file: RawFile, declaration: Declaration, form: Files, lines: Lines) -> None:
@@ -168,7 +212,7 @@ def _columnar(folder: Lake, file: RawFile, declaration: Declaration, form: Files
                     f"file {path}: its column {source!r} is of the type {kind}, which cannot be read as "
                     f"{declaration.by_name[name].type}, the setting columns.{name}.type."
                 )
-    groups = [Group(path, n, rows, parts[path]) for path, (_, counts) in footers.items() for n, rows in enumerate(counts)]
+    groups = [Group(path, n, rows, size, parts[path]) for path, (_, counts) in footers.items() for n, (rows, size) in enumerate(counts)]
     return Layout(reader, origin_us=declaration.time.origin or 0, groups=groups)
 
 
@@ -202,4 +246,4 @@ def _head(folder: Lake, file: RawFile, form: Files) -> bytes:
     except FileNotFoundError:
         raise StreamError(f"file {file.name}: it is no longer in {folder.root}.") from None
     # Where compressed data breaks off is told record by record: a header of which only a part is left is none.
-    return head[: max(line_ends(head, last=False), default=0)]
+    return head[: max(line_ends(head, last=False, quotes=quotes_of(form)), default=0)]

@@ -23,6 +23,7 @@ class Entry:
 
     name: str
     size: int
+    """In bytes; of a Delta table, of the files that are in it."""
     checksum: str
     lines: int = 0
     records: int = 0
@@ -31,7 +32,7 @@ class Entry:
 
     def same_as(self, file: RawFile, checksum: str) -> bool:
         """Whether it is the file that it was."""
-        return (self.name, self.size, self.checksum) == (file.name, file.size, checksum)
+        return (self.name, self.checksum) == (file.name, checksum)  # in which the size is, too
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.streams.parsed import Reject
-from replay.streams.staging import Batch, Edge, Run, Split, Staged
+from replay.streams.samples import fitting
+from replay.streams.staged_files import Batch, Run
+from replay.streams.staging import Edge, Split, Staged
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,19 @@ class Slice:
     path: str
     begin: int
     end: int
+    batch_rows: int
+    """How many rows a batch of the file has, but for the last."""
     of_log: bool = False
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where ranges of values are in a sorted file."""
+
+    begins: NDArray[np.int64]
+    """Where each begins, and where the last ends."""
+    parts: NDArray[np.int64]
+    """In how many parts each is written; if in more than one, it has a single value."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +113,7 @@ def _wrong(edge: Edge, before: int | None, after: int | None, alone: bool, max_j
 
 
 def in_file_order(runs: Sequence[Run], *, first: int, clock: int, rows: int) -> list[Stretch]:
-    """Stretches of so many rows, in the order of the files.
+    """Stretches of so many rows, or of fewer if they are large, in the order of the files.
 
     Args:
         runs: files of tuples, in order.
@@ -108,45 +122,42 @@ def in_file_order(runs: Sequence[Run], *, first: int, clock: int, rows: int) -> 
         rows: how many rows a stretch has.
     """
     batches = list(_batches(runs))
-    ends = np.cumsum([batch.rows for _, _, batch in batches], dtype=np.int64)
-    clocks = np.maximum.accumulate(np.array([clock, *(batch.clock for _, _, batch in batches)], np.int64))
-    stretches: list[Stretch] = []
-    for at in range(0, int(ends[-1]) if len(ends) else 0, rows):
-        stop = min(at + rows, int(ends[-1]))
-        batch = int(np.searchsorted(ends, at, side="right"))
-        begin = int(ends[batch]) - batches[batch][2].rows
-        before = int(clocks[batch])
-        stretches.append(Stretch(_cover(batches, ends, begin, stop), first + begin, at - begin, stop - at, before, before))
-    return stretches
+    sized = [batch for _, _, batch in batches if batch.bytes]
+    fit = fitting(rows, sum(batch.rows for batch in sized), sum(batch.bytes for batch in sized))
+    return _stretches(batches, first, clock, fit)
 
 
 def by_value(
     runs: Sequence[Run],
-    positions: Sequence[NDArray[np.int64]],
+    places: Sequence[Places],
     maxima: Sequence[NDArray[np.int64]],
     *,
     first: int,
     clock: int,
     arrived: int,
 ) -> list[Stretch]:
-    """A stretch for each range of values: its rows of every staged file, to be sorted.
+    """A stretch for each range of values: its rows of every staged file, to be sorted; several for a value that fills more than a file.
 
     Args:
         runs: sorted files, in the order in which equal values stand.
-        positions: for each file, where each range begins in it, and its end.
+        places: for each file, where each range is in it.
         maxima: for each file, the largest time in each range.
         first: the arrival of the first row.
         clock: the clock before it.
         arrived: when the tuple before it arrived.
     """
     stretches: list[Stretch] = []
-    for at in range(len(positions[0]) - 1 if positions else 0):
-        slices = [Slice(run.path, int(p[at]), int(p[at + 1])) for run, p in zip(runs, positions, strict=True) if p[at] < p[at + 1]]
-        rows = sum(part.end - part.begin for part in slices)
-        if rows:
+    for at in range(len(places[0].parts) if places else 0):
+        bounds = [(run, int(place.begins[at]), int(place.begins[at + 1])) for run, place in zip(runs, places, strict=True)]
+        rows, parts = sum(end - begin for _, begin, end in bounds), int(places[0].parts[at])
+        if rows and parts == 1:
+            slices = [Slice(run.path, begin, end, run.batch_rows) for run, begin, end in bounds if begin < end]
             stretches.append(Stretch(slices, first, 0, rows, clock, arrived, sort=True))
-            first += rows
-            clock = max(clock, *(int(m[at]) for m in maxima))
+        elif rows:
+            batches = [found for bound, m in zip(bounds, maxima, strict=True) for found in _batches_between(*bound, int(m[at]))]
+            stretches += [replace(stretch, arrived=arrived) for stretch in _stretches(batches, first, clock, -(-rows // parts))]
+        first += rows
+        clock = max(clock, *(int(m[at]) for m in maxima))
     return stretches
 
 
@@ -170,6 +181,31 @@ def _batches(runs: Sequence[Run]) -> Iterator[tuple[Run, int, Batch]]:
             row += batch.rows
 
 
+def _batches_between(run: Run, begin: int, end: int, largest: int) -> Iterator[tuple[Run, int, Batch]]:
+    """What of the batches of a sorted file lies between two rows, the largest time between which is known.
+
+    The rows of the first batch that lie before have arrived before and do not move the clock; of the last it is what it is at the end.
+    """
+    for _, row, batch in _batches([run]):
+        low, high = max(begin, row), min(end, row + batch.rows)
+        if low < high:
+            yield run, low, replace(batch, rows=high - low, clock=largest if high == end else batch.clock)
+
+
+def _stretches(batches: Sequence[tuple[Run, int, Batch]], first: int, clock: int, rows: int) -> list[Stretch]:
+    """Stretches of so many rows of batches, each from the beginning of a batch on, before which the clock is known."""
+    ends = np.cumsum([batch.rows for _, _, batch in batches], dtype=np.int64)
+    clocks = np.maximum.accumulate(np.array([clock, *(batch.clock for _, _, batch in batches)], np.int64))
+    stretches: list[Stretch] = []
+    for at in range(0, int(ends[-1]) if len(ends) else 0, rows):
+        stop = min(at + rows, int(ends[-1]))
+        batch = int(np.searchsorted(ends, at, side="right"))
+        begin = int(ends[batch]) - batches[batch][2].rows
+        before = int(clocks[batch])
+        stretches.append(Stretch(_cover(batches, ends, begin, stop), first + begin, at - begin, stop - at, before, before))
+    return stretches
+
+
 def _cover(batches: Sequence[tuple[Run, int, Batch]], ends: NDArray[np.int64], begin: int, stop: int) -> list[Slice]:
     """The slices that hold the rows from `begin` to before `stop`, counted through all batches."""
     slices: list[Slice] = []
@@ -181,6 +217,6 @@ def _cover(batches: Sequence[tuple[Run, int, Batch]], ends: NDArray[np.int64], b
         if slices and slices[-1].path == run.path and slices[-1].end == row + inside:
             slices[-1] = replace(slices[-1], end=row + inside + take)
         else:
-            slices.append(Slice(run.path, row + inside, row + inside + take, run.of_log))
+            slices.append(Slice(run.path, row + inside, row + inside + take, run.batch_rows, run.of_log))
         begin, at = begin + take, at + 1
     return slices

@@ -43,7 +43,9 @@ def read_plain(form: Delimited, lines: Lines) -> tuple[pa.Table, NDArray[np.int6
     """
     if not is_simple(form):
         return None
-    data, size = np.frombuffer(lines.data, np.uint8), len(lines.filled)
+    data = np.frombuffer(lines.data, np.uint8)
+    # As many rows as there can be: of a file with thousands of columns there are few, however many lines it has that are none.
+    size = len(lines.filled) if form.short_records else min(len(lines.filled), (len(data) + 1) // form.fields + 1)
     kinds = np.zeros(form.fields, np.int8)
     slots = np.zeros(form.fields, np.int64)
     bounds = np.zeros((form.fields, 2), np.int64)
@@ -54,7 +56,7 @@ def read_plain(form: Delimited, lines: Lines) -> tuple[pa.Table, NDArray[np.int6
         if kind in (_WHOLE, _LONG):
             limits = np.iinfo(form.types[name].to_pandas_dtype())
             bounds[position] = limits.min, limits.max
-    texts = np.empty((counts[_TEXT], len(data)), np.uint8)
+    text_begins = np.empty((counts[_TEXT], size), np.int32)
     text_ends = np.zeros((counts[_TEXT], size + 1), np.int32)
     truths = np.empty((counts[_TRUTH], size), np.uint8)
     wholes, longs = np.empty((counts[_WHOLE], size), np.int32), np.empty((counts[_LONG], size), np.int64)
@@ -64,7 +66,7 @@ def read_plain(form: Delimited, lines: Lines) -> tuple[pa.Table, NDArray[np.int6
     rows = _scan(
         data, lines.begins, lines.ends, lines.filled, kinds, slots, bounds, _POWERS, ord(form.delimiter),
         ord(form.quote) if form.quote else _NO_QUOTE, "" in form.nulls, form.short_records,
-        texts, text_ends, truths, wholes, longs, reals, missing, line,
+        text_begins, text_ends, truths, wholes, longs, reals, missing, line,
     )  # fmt: skip
     bits = np.packbits(truths[:, :rows], axis=1, bitorder="little")
 
@@ -74,7 +76,8 @@ def read_plain(form: Delimited, lines: Lines) -> tuple[pa.Table, NDArray[np.int6
             slot, none = slots[position], missing[position, :rows]
             valid = pa.py_buffer(np.packbits(~none, bitorder="little")) if none.any() else None
             if kinds[position] == _TEXT:
-                buffers = [valid, pa.py_buffer(text_ends[slot]), pa.py_buffer(texts[slot])]
+                ends = text_ends[slot, : rows + 1]
+                buffers = [valid, pa.py_buffer(ends), pa.py_buffer(_gathered(data, text_begins[slot], ends))]
                 yield _without(pa.Array.from_buffers(kind, rows, buffers), form)
             elif kinds[position] == _TRUTH:
                 yield pa.Array.from_buffers(kind, rows, [valid, pa.py_buffer(bits[slot])])
@@ -104,7 +107,7 @@ def _scan(
     data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], lines: NDArray[np.int64],
     kinds: NDArray[np.int8], slots: NDArray[np.int64], bounds: NDArray[np.int64], powers: NDArray[np.float64],
     delimiter: int, quote: int, empty: bool, short: bool,
-    texts: NDArray[np.uint8], text_ends: NDArray[np.int32], truths: NDArray[np.uint8], wholes: NDArray[np.int32],
+    text_begins: NDArray[np.int32], text_ends: NDArray[np.int32], truths: NDArray[np.uint8], wholes: NDArray[np.int32],
     longs: NDArray[np.int64], reals: NDArray[np.float64], missing: NDArray[np.bool_], line: NDArray[np.int64],
 ) -> int:  # fmt: skip  # pragma: no cover - compiled
     """One pass over the lines, field by field; a line that is not plain leaves no row. How many rows there are."""
@@ -152,11 +155,10 @@ def _scan(
                     at += 1
                     continue
             elif kind == _TEXT:
-                end = text_ends[slot, row]
                 while at < stop and data[at] != delimiter and data[at] != quote:
-                    texts[slot, end] = data[at]
-                    at, end = at + 1, end + 1
-                text_ends[slot, row + 1] = end
+                    at += 1
+                text_begins[slot, row] = begin
+                text_ends[slot, row + 1] = text_ends[slot, row] + at - begin
                 if (begin < at or not empty) and (at == stop or data[at] == delimiter):
                     at += 1
                     continue
@@ -177,6 +179,20 @@ def _scan(
         else:
             missing[:, row] = False
     return row
+
+
+@numba.njit(cache=True, nogil=True)
+def _gathered(
+    data: NDArray[np.uint8], begins: NDArray[np.int32], ends: NDArray[np.int32]
+) -> NDArray[np.uint8]:  # pragma: no cover - compiled
+    """Texts that begin at some places of the data, one behind the other: `ends` tells where each ends there, after a zero."""
+    texts = np.empty(ends[-1], np.uint8)
+    for row in range(len(ends) - 1):
+        # Unsigned: an index that might count from the end could not be copied by blocks, which is ten times as fast.
+        begin, to, size = np.uint64(begins[row]), np.uint64(ends[row]), np.uint64(ends[row + 1] - ends[row])
+        for at in range(size):
+            texts[to + at] = data[begin + at]
+    return texts
 
 
 @numba.njit(cache=True, nogil=True)

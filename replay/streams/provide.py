@@ -1,7 +1,8 @@
 """Raw files to ingest: the originals if they are there, else the twin, which is made if need be.
 
 Originals are looked for in `<raw>/<stream>`, twins are kept in `<raw>/<stream>__twin`, beside a note of what they were made with:
-another size or seed makes another twin. Which of the two it was goes into the log's manifest.
+another size or seed makes another twin. Which of the two it was goes into the log's manifest. Originals that are there and cannot be
+read are never replaced by a twin.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as pafs
+
 from engines.spec import SpecError
 from replay.lake import Lake
 from replay.streams.declaration import Declaration
 from replay.streams.parsed import StreamError
 from replay.streams.raw import list_files
-from replay.streams.tasks import Tasks
+from replay.streams.tasks import Advance, Tasks
 from replay.streams.twins import Part, Twin, twin, twins, write
+from replay.streams.twins.parts import TUPLES_A_BLOCK
 
 NOTE = "twin.json"
 ORIGINAL = {"kind": "original"}
+PASSED_OVER = "passed_over"
+"""What the origin of a twin says of files in the originals' folder that are none."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,9 @@ class TwinSettings:
         return {"kind": "twin", "stream": stream, "tuples": self.tuples, "seed": self.seed, "options": self.options}
 
 
-def provide(declaration: Declaration, raw: str, tasks: Tasks, settings: TwinSettings | None = None) -> tuple[Lake, dict[str, Any]]:
+def provide(
+    declaration: Declaration, raw: str, tasks: Tasks, settings: TwinSettings | None = None, advance: Advance | None = None
+) -> tuple[Lake, dict[str, Any]]:
     """The folder with a stream's files, and where they come from.
 
     Args:
@@ -44,25 +52,34 @@ def provide(declaration: Declaration, raw: str, tasks: Tasks, settings: TwinSett
         raw: the folder of all streams' raw files.
         tasks: where a twin is made.
         settings: how large a twin, if one is needed; None: as it was made before, or the default.
+        advance: told how many tuples of a twin are made, where `tasks` are of this process.
+
+    Raises:
+        StreamError: the originals cannot be read, or there are none and no twin either.
     """
     originals = Lake(f"{raw}/{declaration.name}")
+    if originals.local and Path(originals.root).is_file():
+        raise StreamError(f"stream {declaration.name}: its folder {originals.root} cannot be read (it is a file).")
     try:
         list_files(originals, declaration)
     except StreamError as problem:
-        if declaration.name not in twins():
+        others = _others(originals, declaration)
+        if declaration.name not in twins() or others is None:
             raise
         if settings is None and (made := made_with(declaration.name, raw)) is not None:
             settings = made
         try:
-            folder = generate(declaration.name, raw, settings or TwinSettings(), tasks)
+            folder = generate(declaration.name, raw, settings or TwinSettings(), tasks, advance)
         except OSError as failed:
-            raise StreamError(f"{problem} Nor could its twin be written ({failed}).") from None
-        return folder, (settings or TwinSettings()).origin(declaration.name)
+            raise StreamError(f"{str(problem).removesuffix('.')}, nor can its twin be written ({failed}).") from None
+        told = f"{others} files in {originals.root}, none of which matches the setting files.pattern"
+        passed_over = {PASSED_OVER: told} if others else {}
+        return folder, (settings or TwinSettings()).origin(declaration.name) | passed_over
     return originals, ORIGINAL
 
 
-def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks) -> Lake:
-    """Make a stream's twin, all of it that is not there yet."""
+def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks, advance: Advance | None = None) -> Lake:
+    """Make a stream's twin, all of it that is not there yet; `advance` is told of every piece, where `tasks` are of this process."""
     if stream not in twins():
         raise SpecError(f"stream: {stream!r} given; twins exist of {', '.join(twins())}.")
     made = twin(stream, tuples=settings.tuples, seed=settings.seed, **settings.options)
@@ -73,9 +90,20 @@ def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks) -> Lak
         for old in folder.iterdir():
             old.unlink()
         note.write_text(json.dumps(wanted, indent=2))
-    missing = [(made, folder, part) for part in made.parts if not (folder / part.name).exists()]
-    tasks(_write, missing, lambda task: task[2].tuples)
+    missing = [(made, folder, part, advance) for part in made.parts if not (folder / part.name).exists()]
+    if missing:
+        tasks(_write, missing, lambda task: task[2].tuples)
     return Lake(str(folder))
+
+
+def _others(folder: Lake, declaration: Declaration) -> int | None:
+    """How many files a folder has in which none of the stream's was found; None: what is there could not be read."""
+    try:
+        infos = folder.files(folder.root).get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
+    except (OSError, UnicodeDecodeError):
+        return None
+    tables = any("_delta_log/" in info.path for info in infos) and any(form.format == "delta" for form in declaration.files)
+    return None if tables else sum(info.type == pafs.FileType.File and not info.base_name.startswith(".") for info in infos)
 
 
 def made_with(stream: str, raw: str) -> TwinSettings | None:
@@ -92,6 +120,14 @@ def twin_folder(stream: str, raw: str) -> Path:
     return Path(raw) / f"{stream}__twin"
 
 
-def _write(task: tuple[Twin, Path, Part]) -> None:
-    made, folder, part = task
-    write(made, folder, part)
+def _write(task: tuple[Twin, Path, Part, Advance | None]) -> None:
+    made, folder, part, advance = task
+    left = part.tuples
+
+    def tell(_: int) -> None:
+        nonlocal left
+        if advance is not None:
+            advance(min(TUPLES_A_BLOCK, left))  # about as many as are in a piece
+            left -= min(TUPLES_A_BLOCK, left)
+
+    write(made, folder, part, tell)

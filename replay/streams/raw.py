@@ -47,6 +47,9 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
         infos = files.get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
     except OSError as problem:
         raise StreamError(f"stream {declaration.name}: its folder {folder.root} cannot be read ({problem}).") from None
+    except UnicodeDecodeError as problem:
+        told = problem.object.decode("utf-8", "backslashreplace")
+        raise StreamError(f"stream {declaration.name}: its folder {folder.root} has a file {told!r}; allowed are names in UTF-8.") from None
     tables = sorted({info.path.partition("/_delta_log")[0] for info in infos if "/_delta_log/" in f"/{info.path}"})
     for kind, form in enumerate(declaration.files):
         if form.format == "delta":
@@ -74,7 +77,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     ['a9', 'a10', 'b']
     """
     parts = re.split(r"(\d+)", name)
-    return [(0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts if part]
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
 def open_raw(folder: Lake, name: str) -> pa.NativeFile | Decompressed:

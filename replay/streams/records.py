@@ -6,10 +6,11 @@ module; what it takes to compare a record with its neighbours is in `spikes.py`.
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engines.contract import TIMESTAMP
-from engines.spec import UNITS_US
 from replay.log import FIRST_US, LAST_US
-from replay.streams.declaration import TYPES, UNITS_PER_SECOND, Column, Declaration
+from replay.streams.declaration import NUMBERS, TYPES, Column, Declaration
 from replay.streams.parsed import Parsed, Reject, Rules
-from replay.streams.times import FURTHEST_US, Times, read_times, to_us
+from replay.streams.times import Times, floats_to_us, read_times, to_us
 from replay.streams.values import Mask, typed
 
 LINE, ORDER, ARRIVED = "line", "order", "arrived"
+JOINED_BY = "|"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def schema(declaration: Declaration) -> pa.Schema:
     if declaration.key:
         fields.append(("key", _key_type(declaration)))
     if declaration.time.keep:
-        fields.append((declaration.time.keep, pa.int64()))
+        fields.append((declaration.time.keep, _kept_type(declaration)))
     single_key = declaration.key[0] if len(declaration.key) == 1 else None
     for name, column in declaration.by_name.items():
         kind = TYPES[column.type]
@@ -64,6 +65,10 @@ def complete(declaration: Declaration, parsed: Parsed, file_name: str, origin_us
     for name in dict.fromkeys([*declaration.key, *([] if declaration.order in ("file", "time") else [declaration.order])]):
         if declaration.by_name[name].type != "time":
             rules.refuse(_nulls(table[name]), f"missing: {name}")
+    for name in declaration.key if len(declaration.key) > 1 else ():
+        if pa.types.is_string(table[name].type):
+            # Two keys would become one: x|y and z, x and y|z.
+            rules.refuse(_mask(pc.match_substring(table[name], JOINED_BY).fill_null(False)), f"{JOINED_BY!r} in a part of the key: {name}")
     columns: dict[str, pa.Array] = {LINE: pa.array(parsed.line)}
     columns |= _times(declaration, table, rules, origin_us)
     if declaration.order not in ("file", "time"):
@@ -105,11 +110,21 @@ def _check_values(rules: Rules, name: str, column: Column, values: pa.ChunkedArr
         if not pc.all(finite).as_py():
             rules.refuse(~_mask(finite), f"not a finite number: {name}")
     if column.range is not None:
-        low, high = column.range
-        bounds = [pc.less(values, low)] if low is not None else []
-        bounds += [pc.greater(values, high)] if high is not None else []
-        if bounds:
-            rules.refuse(_mask(reduce(pc.or_, bounds).fill_null(False)), f"out of range: {name}")
+        rules.refuse(_outside(values, *column.range), f"out of range: {name}")
+
+
+def _outside(values: pa.ChunkedArray, low: float | None, high: float | None) -> Mask:
+    """Which values are less or more. Whole numbers are compared with whole ones: there are more of them than a double can tell apart."""
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    kind, smallest, largest = pa.float64(), -sys.float_info.max, sys.float_info.max
+    if pa.types.is_integer(values.type):
+        kind, smallest, largest = pa.int64(), -(2**63), 2**63 - 1
+        least, most = (math.ceil(least) if math.isfinite(least) else least), (math.floor(most) if math.isfinite(most) else most)
+    if least > largest or most < smallest:
+        return ~_nulls(values)
+    less = pc.less(values, pa.scalar(max(least, smallest), kind))
+    more = pc.greater(values, pa.scalar(min(most, largest), kind))
+    return _mask(pc.or_(less, more).fill_null(False))
 
 
 def _times(declaration: Declaration, table: pa.Table, rules: Rules, origin_us: int) -> dict[str, pa.Array]:
@@ -117,7 +132,7 @@ def _times(declaration: Declaration, table: pa.Table, rules: Rules, origin_us: i
     if time.column:
         found = _read(declaration, table, time.column, rules, origin_us)
         _check_range(declaration, rules, found.us)
-        kept = {time.keep: pa.array(found.original)} if time.keep else {}
+        kept = {time.keep: _kept(declaration, table, found)} if time.keep else {}
         return {"ts": pa.array(found.us).view(TIMESTAMP), **kept}
     start = _read(declaration, table, time.start, rules, origin_us).us
     lasting = time.duration is not None
@@ -131,13 +146,32 @@ def _times(declaration: Declaration, table: pa.Table, rules: Rules, origin_us: i
 
 def _read(declaration: Declaration, table: pa.Table, names: tuple[str, ...], rules: Rules, origin_us: int) -> Times:
     """The times in some columns, whose texts are joined by a space."""
-    parts = [table[name].combine_chunks() for name in names]
-    values = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, " ")
-    told = " ".join(names)
+    values, told = _joined(table, names), " ".join(names)
     rules.refuse(_nulls(values), f"missing: {told}")
     found = read_times(values, declaration.time, origin_us)
     rules.refuse(~found.known, f"not a time: {told}")
     return found
+
+
+def _joined(table: pa.Table, names: tuple[str, ...]) -> pa.Array:
+    parts = [table[name].combine_chunks() for name in names]
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, " ")
+
+
+def _kept_type(declaration: Declaration) -> pa.DataType:
+    """What the time is kept as: what holds it to the last digit, by what the declaration says of its column.
+
+    A number in a text may have any digits, so the text is kept; a date is kept as nanoseconds, a column of numbers as it is.
+    """
+    kind, time = declaration.by_name[declaration.time.column[0]].type, declaration.time
+    if kind in NUMBERS:
+        return pa.float64() if kind.startswith("float") else pa.int64()
+    return pa.string() if "number" in time.format else pa.int64()
+
+
+def _kept(declaration: Declaration, table: pa.Table, found: Times) -> pa.Array:
+    kind = _kept_type(declaration)
+    return pa.array(found.original) if kind == pa.int64() else _joined(table, declaration.time.column).cast(kind)
 
 
 def _duration(declaration: Declaration, table: pa.Table, rules: Rules) -> NDArray[np.int64]:
@@ -148,9 +182,7 @@ def _duration(declaration: Declaration, table: pa.Table, rules: Rules) -> NDArra
     if pa.types.is_integer(values.type):
         us, near = to_us(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), unit)
     else:
-        scaled = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False) * (UNITS_US["s"] / UNITS_PER_SECOND[unit])
-        near = np.isfinite(scaled) & (np.abs(scaled) < FURTHEST_US)
-        us = np.rint(np.where(near, scaled, 0)).astype(np.int64)
+        us, near = floats_to_us(values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False), unit)
     rules.refuse(~near, f"not a time: {name}")
     return us
 
@@ -177,7 +209,7 @@ def _key_type(declaration: Declaration) -> pa.DataType:
 def _key(declaration: Declaration, table: pa.Table) -> pa.ChunkedArray:
     if len(declaration.key) == 1:
         return table[declaration.key[0]]
-    return pc.binary_join_element_wise(*(table[name].cast(pa.string()) for name in declaration.key), "|")
+    return pc.binary_join_element_wise(*(table[name].cast(pa.string()) for name in declaration.key), JOINED_BY)
 
 
 def _nulls(values: pa.ChunkedArray | pa.Array) -> Mask:

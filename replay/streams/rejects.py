@@ -1,6 +1,7 @@
 """Rejects: the records that are not in the log, with their file, line, text and the reason, in a table beside it.
 
-They are replaced file by file, before the log's commit: a crash in between leaves rejects of files that will be read again.
+They are replaced file by file, before the log's commit, by commits that name the ingestion as the log's does. Where the two do not
+name the same one, an ingestion was interrupted in between, and the rejects are none of the log's: all files are then read again.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from deltalake import Schema
+from deltalake import CommitProperties, Schema
 from deltalake.transaction import create_table_with_add_actions
 
 from replay.lake import Lake
+from replay.streams.manifest import INGESTION
 from replay.streams.splitting import Outcome
 from replay.streams.staging import REJECTS
 from replay.streams.tasks import Tasks
@@ -23,23 +25,47 @@ def rejects_address(lake: Lake, stream: str) -> str:
     return lake.address("streams", f"{stream}__rejects")
 
 
-def replace_rejects(lake: Lake, stage: Lake, stream: str, outcome: Outcome, gone: Sequence[str], tasks: Tasks) -> None:
-    """Put the rejects of the files that were read in the place of those that they, and files that are gone, had before."""
+def replace_rejects(
+    lake: Lake, stage: Lake, stream: str, ingestion: str, outcome: Outcome, tasks: Tasks, *, kept: bool, gone: Sequence[str]
+) -> None:
+    """Put the rejects of the files that were read in the place of those that they, and files that are gone, had before.
+
+    Args:
+        lake: where they are.
+        stage: where those of the files that were read are staged.
+        stream: its name.
+        ingestion: the name of this one.
+        outcome: what was read.
+        tasks: where they are written.
+        kept: whether there are other files, whose rejects stay.
+        gone: files that are no longer there.
+    """
     address = rejects_address(lake, stream)
     written = tasks(write_rejects, [RejectsOf(stage, lake, address, *found) for found in outcome.rejects()])
     adds = [file.action() for file in written]
+    told = CommitProperties(custom_metadata={INGESTION: ingestion})
     table = lake.table(address)
     if table is None:
         create_table_with_add_actions(
-            address, Schema.from_arrow(REJECTS), adds, mode="error", partition_by=[], storage_options=lake.options()
+            address, Schema.from_arrow(REJECTS), adds, mode="error", partition_by=[], storage_options=lake.options(), commit_properties=told
         )
         return
     names = {file.name for file in outcome.files} | set(gone)
-    if names:
+    if kept and names:
         quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in sorted(names))
-        table.delete(f"file in ({quoted})")
-    if adds:
-        table.create_write_transaction(list(adds), "append", table.schema(), [])
+        table.delete(f"file in ({quoted})", commit_properties=told)
+    # Without any files too: it is the commit that tells that the table is that of this ingestion.
+    table.create_write_transaction(list(adds), "append" if kept else "overwrite", table.schema(), [], commit_properties=told)
+
+
+def rejects_are_of(lake: Lake, stream: str, ingestion: str) -> bool:
+    """Whether the table holds the rejects of this ingestion, and not of one that was interrupted behind them."""
+    table = lake.table(rejects_address(lake, stream))
+    for limit in (1, None):  # commits of others, such as of a vacuum, name none, and are rare
+        named = [entry[INGESTION] for entry in table.history(limit) if INGESTION in entry] if table else []
+        if named:
+            return bool(named[0] == ingestion)
+    return False
 
 
 def read_rejects(lake: Lake, stream: str) -> pa.Table:

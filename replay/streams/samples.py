@@ -1,7 +1,8 @@
 """A sample of the values that a stream is ordered by, from which ranges of about equal size are cut.
 
 The values with the smallest hashes, each with how often it occurs. Of any split of the same values the merged sample is the
-same, so the cuts, and with them the files of the log, do not depend on how the work was divided.
+same, so the cuts, and with them the files of the log, do not depend on how the work was divided. A value that fills more than a
+file is a range of its own, which is written in parts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIZE = 4096
+FILE_BYTES = 512 << 20
+"""About how large the values in a file of the log may be: a task that writes one has them in memory."""
+
+
+def fitting(rows: int, of_rows: int, of_bytes: int) -> int:
+    """How many rows a file has: so many, or fewer where they are large, by what some of them take.
+
+    A power of two then: which rows a split cannot judge alone makes them differ a little in size, and must not move files.
+
+    >>> fitting(1000, 50, 50 * 80), fitting(1 << 20, 50, 50 * 20_000)
+    (1000, 16384)
+    """
+    fit = FILE_BYTES * of_rows // of_bytes if of_bytes else rows
+    return rows if fit >= rows else 1 << (max(fit, 1).bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Values before which a sorted stream is cut into ranges."""
+
+    values: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    """In how many parts the range that begins there is written; if in more than one, it has no other value."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +46,8 @@ class Sample:
     counts: NDArray[np.int64]
     rows: int
     """Of how many rows it is a sample."""
+    bytes: int = 0
+    """How large these are, as far as that is known."""
 
     @classmethod
     def empty(cls) -> Sample:
@@ -29,10 +55,10 @@ class Sample:
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
     @classmethod
-    def of(cls, values: NDArray[np.int64]) -> Sample:
-        """Of some values."""
+    def of(cls, values: NDArray[np.int64], size_bytes: int = 0) -> Sample:
+        """Of the values of some rows, which are so large."""
         distinct, counts = np.unique(values, return_counts=True)
-        return cls(distinct, counts.astype(np.int64), len(values))._smallest()
+        return cls(distinct, counts.astype(np.int64), len(values), size_bytes)._smallest()
 
     def merged(self, other: Sample) -> Sample:
         """The sample of both.
@@ -45,20 +71,31 @@ class Sample:
         values, at = np.unique(np.concatenate((self.values, other.values)), return_inverse=True)
         counts = np.zeros(len(values), np.int64)
         np.add.at(counts, at, np.concatenate((self.counts, other.counts)))
-        return Sample(values, counts, self.rows + other.rows)._smallest()
+        return Sample(values, counts, self.rows + other.rows, self.bytes + other.bytes)._smallest()
 
-    def cuts(self, rows: int) -> NDArray[np.int64]:
-        """Values before which to cut, so that about so many rows lie between two of them."""
-        if not len(self.values):
-            return self.values
-        before = (np.cumsum(self.counts) - self.counts) * (self.rows / self.counts.sum())
-        return self.values[np.flatnonzero(np.diff(before // rows, prepend=0) > 0)]
+    def cuts(self, rows: int) -> Cuts:
+        """Where to cut, so that about so many rows lie between two cuts, or fewer if they are large.
+
+        >>> cuts = Sample.of(np.repeat([1, 5, 7], [2, 9, 2])).cuts(4)
+        >>> cuts.values.tolist(), cuts.parts.tolist()
+        ([5, 6], [3, 1])
+        """
+        rows = fitting(rows, self.rows, self.bytes)
+        counts = self.counts * (self.rows / max(self.counts.sum(), 1))
+        heavy = counts > rows
+        behind_heavy = np.concatenate(([False], heavy))[: len(heavy)]
+        usual = np.diff((np.cumsum(counts) - counts) // rows, prepend=0) > 0
+        ends = self.values[heavy & (self.values < np.iinfo(np.int64).max)] + 1
+        values = np.unique(np.concatenate((self.values[(usual & ~behind_heavy) | heavy], ends)))
+        parts = np.ones(len(values), np.int64)
+        parts[np.searchsorted(values, self.values[heavy])] = np.ceil(counts[heavy] / rows)
+        return Cuts(values, parts)
 
     def _smallest(self) -> Sample:
         if len(self.values) <= SIZE:
             return self
         chosen = np.sort(np.argpartition(_hashes(self.values), SIZE)[:SIZE])
-        return Sample(self.values[chosen], self.counts[chosen], self.rows)
+        return Sample(self.values[chosen], self.counts[chosen], self.rows, self.bytes)
 
 
 def _hashes(values: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -7,28 +7,29 @@ neighbours in other splits) is left to `numbering.py`, which sees only reports.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from engines.contract import TIMESTAMP
 from replay.lake import Lake
+from replay.streams.cnv import Cnv
 from replay.streams.columnar import Columnar, Group
 from replay.streams.compressed import problem_of, skip
 from replay.streams.declaration import Declaration
-from replay.streams.layout import Layout
-from replay.streams.lines import Lines, read_lines
+from replay.streams.jsonlines import JsonLines
+from replay.streams.layout import Layout, quotes_of
+from replay.streams.lines import Lines, Quotes, read_lines
 from replay.streams.parsed import Parsed, Reject, StreamError
 from replay.streams.raw import RawFile, open_raw
 from replay.streams.records import ARRIVED, complete, schema
 from replay.streams.samples import Sample
 from replay.streams.spikes import Spikes
+from replay.streams.staged_files import Run, StageWriter
 
-BATCH_ROWS = 1 << 16
-RUN_ROWS = 1 << 20
-"""How many tuples are sorted at a time where arrival is not the order of the file."""
+PIECE_VALUES = 1 << 22
+"""How many values are taken from lines at a time: a line that lacks most of its fields becomes far larger than it is."""
 REJECTS = pa.schema([("file", pa.string()), ("line", pa.int64()), ("text", pa.string()), ("reason", pa.string())])
 
 
@@ -52,31 +53,6 @@ class Split:
     def bytes(self) -> int:
         """About how much there is to read."""
         return (self.file.size if self.end is None else min(self.end, self.file.size)) - self.begin
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A record batch of a staged file."""
-
-    rows: int
-    clock: int
-    """The largest time in it."""
-    first: int
-    """Its first value of what the stream is ordered by; 0 where that is the file."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A file of tuples: staged in the order of the raw file, or sorted by what they are ordered by; or one of the log."""
-
-    path: str
-    batches: list[Batch]
-    of_log: bool = False
-
-    @property
-    def rows(self) -> int:
-        """How many tuples it holds."""
-        return sum(batch.rows for batch in self.batches)
 
 
 @dataclass(frozen=True)
@@ -162,29 +138,29 @@ def _taken_apart(split: Split) -> Iterator[Parsed]:
                 )  # fmt: skip
             first += group.rows
         return
-    quote = ord(form.quote) if form.line_ends_in_fields and form.quote else None
-    for lines in _lines(split, quote):
+    width = len(reader.types) if isinstance(reader, JsonLines) else reader.form.fields if isinstance(reader, Cnv) else reader.fields
+    for lines in _lines(split, quotes_of(form)):
         if isinstance(lines, Parsed):
             yield lines
         else:
-            yield from (reader.parse(piece) for piece in _decoded(lines, form.encoding))
+            yield from (reader.parse(piece) for piece in _decoded(lines, form.encoding).pieces(max(PIECE_VALUES // max(width, 1), 1)))
 
 
-def _lines(split: Split, quote: int | None) -> Iterator[Lines | Parsed]:
+def _lines(split: Split, quotes: Quotes | None) -> Iterator[Lines | Parsed]:
     """The lines of a split; where compressed data cannot be read on, the line that is cut there and a reject that says so."""
     at_line = split.begin == split.layout.begin
     done = 0
     with open_raw(split.folder, split.file.name) as opened:
         skip(opened, split.begin if at_line else split.begin - 1)
-        for lines in read_lines(opened, split.begin, split.end, at_line=at_line, quote=quote):
+        for lines in read_lines(opened, split.begin, split.end, at_line=at_line, quotes=quotes):
             done, last = lines.first + len(lines.ends), len(lines.ends) - 1
             if problem_of(opened) is None or lines.cut or lines.data.endswith((b"\n", b"\r")):
                 yield lines
                 continue
             # A number that lacks its last digits is a number too: this line must not be read.
             if last:
-                yield Lines(lines.data[: lines.begins[last]], lines.offset, lines.first, lines.quote, known_ends=lines.ends[:last])
-            text = next(_decoded(lines, split.declaration.files[split.file.kind].encoding)).text_of(last)
+                yield Lines(lines.data[: lines.begins[last]], lines.offset, lines.first, lines.quotes, known_ends=lines.ends[:last])
+            text = _decoded(lines, split.declaration.files[split.file.kind].encoding).text_of(last)
             yield _rejected(split, Reject(done - 1, text, "cut short where compressed data cannot be read on"))
         problem = problem_of(opened)
     if problem is not None:
@@ -198,69 +174,20 @@ def _rejected(split: Split, reject: Reject) -> Parsed:
     return Parsed(pa.schema(list(types.items())).empty_table(), np.empty(0, np.int64), str, 1, 1, [reject])
 
 
-def _decoded(lines: Lines, encoding: str) -> Iterator[Lines]:
+def _decoded(lines: Lines, encoding: str) -> Lines:
     """The lines in UTF-8, whatever they were in. What is not text in that encoding is left as it is, and rejected as such."""
     if encoding.lower() in ("utf-8", "utf8", "ascii"):
-        yield lines
-        return
-    try:
-        yield Lines(lines.data.decode(encoding).encode(), lines.offset, lines.first, lines.quote, lines.cut)
-    except UnicodeDecodeError:
-        pieces = [_or_as_it_is(lines.data[begin:end], encoding) for begin, end in zip(lines.begins, lines.ends, strict=True)]
-        yield Lines(b"".join(pieces), lines.offset, lines.first, lines.quote, lines.cut)
+        return lines
+    with suppress(UnicodeDecodeError):
+        if not lines.cut:
+            return Lines(lines.data.decode(encoding).encode(), lines.offset, lines.first, lines.quotes)
+    pieces = [_or_as_it_is(lines.data[begin:end], encoding) for begin, end in zip(lines.begins, lines.ends, strict=True)]
+    ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    return Lines(b"".join(pieces), lines.offset, lines.first, lines.quotes, lines.cut, ends)
 
 
 def _or_as_it_is(line: bytes, encoding: str) -> bytes:
     return line.decode(encoding, "surrogateescape").encode("utf-8", "surrogateescape")
-
-
-class StageWriter:
-    """Rows become staged files: one in the order of the file, or sorted ones of limited size."""
-
-    def __init__(self, stage: Lake, name: str, schema: pa.Schema, ordered_by: str | None) -> None:
-        """To files of this name and these columns; `ordered_by`: sorted."""
-        self._stage, self._name, self._schema, self._by = stage, name, schema, ordered_by
-        self._held: list[pa.Table] = []
-        self._runs: list[Run] = []
-        self.sample = Sample.empty()
-
-    def add(self, rows: pa.Table) -> None:
-        """Take rows on."""
-        self._held.append(rows)
-        if sum(table.num_rows for table in self._held) >= RUN_ROWS:
-            self._flush()
-
-    def finish(self) -> list[Run]:
-        """The files that were written."""
-        self._flush()
-        return self._runs
-
-    def alone(self, row: pa.Table, name: str) -> Run:
-        """A row in a file of its own, not sampled: it may yet be rejected."""
-        return self._write(row, f"{self._name}-{name}")
-
-    def _flush(self) -> None:
-        rows = pa.concat_tables([self._schema.empty_table(), *self._held])
-        self._held = []
-        if rows.num_rows:
-            if self._by:
-                rows = rows.take(pa.array(np.argsort(int64(rows, self._by), kind="stable")))
-            self._sample(rows)
-            self._runs.append(self._write(rows, f"{self._name}-{len(self._runs):04d}"))
-
-    def _sample(self, rows: pa.Table) -> None:
-        if self._by:
-            self.sample = self.sample.merged(Sample.of(int64(rows, self._by)))
-
-    def _write(self, rows: pa.Table, name: str) -> Run:
-        moves = "end" if "end" in self._schema.names and "start" in self._schema.names else "ts"
-        path, batches = f"{name}.arrow", []
-        with self._stage.files(self._stage.root).open_output_stream(path) as sink, pa.ipc.new_file(sink, self._schema) as out:
-            for batch in rows.combine_chunks().to_batches(BATCH_ROWS):
-                out.write_batch(batch)
-                table = pa.table(batch)
-                batches.append(Batch(batch.num_rows, int(int64(table, moves).max()), int(int64(table, self._by)[0]) if self._by else 0))
-        return Run(path, batches)
 
 
 class _Rejects:
@@ -292,10 +219,3 @@ class _Rejects:
         self._out.close()
         self._sink.close()
         return self._path
-
-
-def int64(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    """A column of numbers or times as numbers."""
-    column = rows[name].combine_chunks()
-    values: NDArray[np.int64] = (column.view(pa.int64()) if column.type == TIMESTAMP else column.cast(pa.int64())).to_numpy()
-    return values

@@ -19,10 +19,12 @@ from replay.files import Written, write_file
 from replay.lake import Lake
 from replay.log import OWN_COLUMNS, Log
 from replay.log_writer import by_day, complete, write_day
-from replay.streams.numbering import Slice, Stretch
+from replay.streams.numbering import Places, Slice, Stretch
 from replay.streams.parsed import Reject
 from replay.streams.records import LINE
-from replay.streams.staging import BATCH_ROWS, REJECTS, Run, int64
+from replay.streams.samples import Cuts
+from replay.streams.staged_files import Run, int64
+from replay.streams.staging import REJECTS
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Locating:
 
     stage: Lake
     run: Run
-    cuts: NDArray[np.int64]
+    cuts: Cuts
     ordered_by: str
     moves: str
 
@@ -91,13 +93,13 @@ def first_difference(task: Writing) -> int | None:
     return None if end == first + rows.num_rows else end
 
 
-def locate(task: Locating) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each range begins in a sorted file, with its end, and the largest time in each range."""
-    rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows))
+def locate(task: Locating) -> tuple[Places, NDArray[np.int64]]:
+    """Where each range is in a sorted file, and the largest time in each."""
+    rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows, task.run.batch_rows))
     values, times = int64(rows, task.ordered_by), int64(rows, task.moves)
-    positions = np.concatenate(([0], np.searchsorted(values, task.cuts, side="left"), [len(values)])).astype(np.int64)
-    largest = [int(times[a:b].max()) if a < b else -(2**62) for a, b in zip(positions, positions[1:], strict=False)]
-    return positions, np.array(largest, np.int64)
+    begins = np.concatenate(([0], np.searchsorted(values, task.cuts.values, side="left"), [len(values)])).astype(np.int64)
+    largest = [int(times[a:b].max()) if a < b else -(2**62) for a, b in zip(begins, begins[1:], strict=False)]
+    return Places(begins, np.concatenate(([1], task.cuts.parts))), np.array(largest, np.int64)
 
 
 def write_rejects(task: RejectsOf) -> Written:
@@ -121,9 +123,9 @@ def read_slice(stage: Lake, part: Slice) -> pa.Table:
     files = stage.files(stage.root)
     with pa.memory_map(f"{stage.root}/{part.path}") if stage.local else files.open_input_file(part.path) as opened:
         reader = pa.ipc.open_file(opened)
-        numbers = range(part.begin // BATCH_ROWS, -(-part.end // BATCH_ROWS))
+        numbers = range(part.begin // part.batch_rows, -(-part.end // part.batch_rows))
         rows = pa.Table.from_batches([reader.get_batch(number) for number in numbers], schema=reader.schema)
-        return rows.slice(part.begin - numbers.start * BATCH_ROWS, part.end - part.begin)
+        return rows.slice(part.begin - numbers.start * part.batch_rows, part.end - part.begin)
 
 
 def _rows(task: Writing) -> pa.Table:

@@ -55,7 +55,7 @@ def test_a_stream_is_generated_ingested_and_listed(streams: Run, tmp_path: Path)
     (again,) = streams("ingest", "traffic")
     assert (again["files_read"], again["version"], again["changed_from"]) == (0, 0, None)
     listed = {row["stream"]: row for row in streams("list")}
-    assert listed["traffic"]["tuples"] == "5,000"
+    assert listed["traffic"]["tuples"] == 5000
     assert listed["traffic"]["raw_files"] == "twin, 1"
     assert listed["dye"]["raw_files"] == "twin, not made yet"
     assert Log.open(Lake(str(tmp_path / "lake")), str(tmp_path / "lake/streams/traffic")).end == 5000

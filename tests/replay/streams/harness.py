@@ -67,8 +67,12 @@ class Place:
         return [(r["file"], r["line"], r["text"], r["reason"]) for r in read_rejects(self.lake, name).to_pylist()]
 
     def is_untouched(self, name: str = "s") -> bool:
-        """Whether nothing was written of a stream."""
-        return not list((self.root / "lake" / "streams").glob(f"{name}*"))
+        """Whether nothing was written of a stream, and nothing is left of what was staged; a claim may lie there."""
+        return not list((self.root / "lake" / "streams").glob(f"{name}*")) and not self.staged()
+
+    def staged(self) -> list[str]:
+        """What is left of ingestions that did not clear up behind them."""
+        return [path.name for path in (self.root / "lake" / "staging").glob("*/*") if path.is_dir()]
 
 
 def counts(ingested: Ingested) -> dict[str, tuple[int, int, int, int]]:

@@ -50,23 +50,47 @@ class Expected:
 # ---- lines ---------------------------------------------------------------------------------------------------------------
 
 
-def lines_of(content: bytes) -> list[bytes]:
-    """The lines, each without its end: LF, CRLF or CR."""
-    lines, start, at = [], 0, 0
+class Line(bytes):
+    """A line without its end."""
+
+    size = 0
+    """How long it is with its end."""
+
+
+def lines_of(content: bytes, files: Files) -> list[Line]:
+    """The lines, which end with LF, CRLF or CR; where the declaration says so, not within a quoted field."""
+    enclosed = files.line_ends_in_fields and files.format in ("csv", "tsv")
+    lines, start, at, new_field = [], 0, 0, True
+
+    def end(behind: int) -> int:
+        line = Line(content[start:at])
+        line.size = behind - start
+        lines.append(line)
+        return behind
+
     while at < len(content):
-        if content[at : at + 2] == b"\r\n":
-            lines.append(content[start:at])
-            at += 2
-            start = at
+        if enclosed and new_field and content[at : at + 1] == (files.quote or "").encode():
+            at = closed(content, at, (files.quote or "").encode())
+            new_field = False
         elif content[at : at + 1] in (b"\n", b"\r"):
-            lines.append(content[start:at])
-            at += 1
-            start = at
+            start = at = end(at + (2 if content[at : at + 2] == b"\r\n" else 1))
+            new_field = True
         else:
+            new_field = content[at : at + 1] == files.separator.encode()
             at += 1
     if start < len(content):
-        lines.append(content[start:])
+        end(at)
     return lines
+
+
+def closed(content: bytes, opening: int, quote: bytes) -> int:
+    """Where a field that a quote opens goes on behind the one that closes it; the end of the file if none does."""
+    at = opening + 1
+    while (at := content.find(quote, at)) >= 0:
+        if content[at : at + 2] != quote * 2:
+            return at + 1
+        at += 2
+    return len(content)
 
 
 def fields_of(line: bytes, files: Files) -> list[tuple[bytes, bool]] | None:
@@ -168,11 +192,14 @@ def checked(taken: dict[str, Any], declaration: Declaration, origin_us: int) -> 
     for name in must:
         if taken[name] is None and by_name[name].type != "time":
             raise Rejected(f"missing: {name}")
+    for name in declaration.key:
+        if len(declaration.key) > 1 and isinstance(taken[name], str) and "|" in taken[name]:
+            raise Rejected(f"'|' in a part of the key: {name}")
     kept: dict[str, Any] = {}
     if time.column:
         kept["ts"], original = time_of(time.column, taken, declaration, origin_us)
         if time.keep:
-            kept[time.keep] = original
+            kept[time.keep] = as_it_was(taken, declaration, original)
     else:
         kept["start"], _ = time_of(time.start, taken, declaration, origin_us)
         if time.end:
@@ -202,7 +229,15 @@ def checked(taken: dict[str, Any], declaration: Declaration, origin_us: int) -> 
     return kept
 
 
-def delimited(lines: list[bytes], files: Files, declaration: Declaration, name: str) -> list[Record]:
+def as_it_was(taken: dict[str, Any], declaration: Declaration, nanoseconds: int) -> Any:
+    """A time to its last digit: a number that is a column as it is, one in a text as that text, a date as nanoseconds."""
+    columns = [declaration.by_name[name] for name in declaration.time.column]
+    if columns[0].type in (*BITS, "float32", "float64"):
+        return taken[columns[0].name]
+    return " ".join(taken[column.name] for column in columns) if "number" in declaration.time.format else nanoseconds
+
+
+def delimited(lines: list[Line], files: Files, declaration: Declaration, name: str) -> list[Record]:
     names: list[str] | None = None if files.header else [column.name for column in declaration.columns if column.from_file is None]
     records = []
     for number, line in enumerate(lines, start=1):
@@ -213,14 +248,15 @@ def delimited(lines: list[bytes], files: Files, declaration: Declaration, name: 
             named = {source: column.name for column in declaration.by_name.values() for source in column.sources}
             names = [named.get(text, "") for text in header]
             continue
+        if line.size > LONGEST_LINE_BYTES:
+            records.append(Record(number, line.decode(files.encoding, errors="backslashreplace"), reason="longer than a record can be"))
+            continue
         for part in glued(line, len(names), files):
             record = Record(number, part.decode(files.encoding, errors="backslashreplace"))
             records.append(record)
             fields = fields_of(part, files)
             if fields is None:
                 record.reason = "cannot be taken apart into fields"
-            elif len(line) >= LONGEST_LINE_BYTES:
-                record.reason = "longer than a record can be"
             elif len(fields) > len(names) or (len(fields) < len(names) and not files.short_records):
                 record.reason = f"{len(fields)} field{'' if len(fields) == 1 else 's'}, {len(names)} expected"
             else:
@@ -293,7 +329,8 @@ def _fill(
                 content: tuple[bytes, bool] | None = (re.search(column.from_file, name)[1].encode(), False)  # type: ignore[index]
             else:
                 content = cell(column)
-            if content is not None and (content[1] or content[0] not in markers):
+            # Only a text can be what stands for no value elsewhere, and only between quotes.
+            if content is not None and ((content[1] and column.type == "string") or content[0] not in markers):
                 taken[column.name] = value_of(content[0], column, files.encoding)
         record.values = checked(taken, declaration, origin_us)
     except Rejected as problem:
@@ -328,7 +365,7 @@ def json_lines(lines: list[bytes], files: Files, declaration: Declaration, name:
 
 
 def member_of(value: Any, column: Column, declaration: Declaration) -> Any:
-    if value is None or (isinstance(value, str) and column.type in ("string", "time") and value in declaration.nulls):
+    if value is None or (isinstance(value, str) and value in declaration.nulls):
         return None
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if column.type == "bool":
@@ -355,12 +392,12 @@ def member_of(value: Any, column: Column, declaration: Declaration) -> Any:
 
 def natural(name: str) -> list[Any]:
     """Names in order, numbers in them by value."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def read(content: bytes, declaration: Declaration, files: Files, name: str = "a.csv") -> tuple[int, list[Record]]:
     """How many lines a file has, and its records, the spikes among them marked."""
-    lines = lines_of(content.removeprefix(b"\xef\xbb\xbf"))
+    lines = lines_of(content.removeprefix(b"\xef\xbb\xbf"), files)
     reader = {"cnv": cnv, "json": json_lines}.get(files.format, delimited)
     records = reader(lines, files, declaration, name)
     if declaration.max_jump is not None:

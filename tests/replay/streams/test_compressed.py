@@ -117,12 +117,13 @@ def test_a_header_that_is_cut_is_no_header_and_one_that_is_whole_is(tmp_path: Pa
 
 
 def test_a_tow_that_is_cut_keeps_its_scans(tmp_path: Path) -> None:
-    header = "# name 0 = scan: Scan\r\n# name 1 = timeS: Time\r\n# name 2 = flSP: Fluorescence\r\n*END*\r\n"
+    names = "# name 0 = scan: Scan\r\n# name 1 = timeS: Time\r\n# name 2 = flSP: Fluorescence\r\n"
+    header = f"{names}# start_time = Jul 11 2012 02:22:32\r\n*END*\r\n"
     scans = "".join(f"{n:>11}{n / 24:>11.3f}{n % 7:>11}\r\n" for n in range(200))
     packed = gzip.compress((header + scans).encode())
     cut = packed[: len(packed) * 2 // 3]
-    whole = zlib.decompressobj(31).decompress(cut).count(b"\r\n") - 4
+    whole = zlib.decompressobj(31).decompress(cut).count(b"\r\n") - 5
     place = Place(tmp_path)
     place.ingest(declaration("dye"), {"tow4.cnv.gz": cut})
     assert 50 < whole < 200 and nothing_but(place.rows("dye"), "scan") == [(n,) for n in range(whole)]
-    assert [line for _, line, _, _ in place.rejects("dye")] == [whole + 5, whole + 6]
+    assert [line for _, line, _, _ in place.rejects("dye")] == [whole + 6, whole + 7]

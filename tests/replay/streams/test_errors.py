@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.spec import SpecError
-from replay.lake import Lake
+from replay.lake import Lake, LakeError
 from replay.log_writer import append
 from replay.streams.declaration import Declaration, declaration, load
 from replay.streams.ingest import ingest
@@ -39,7 +39,6 @@ def refused(place: Place, declaration: Declaration, contents: dict[str, bytes | 
     with pytest.raises(StreamError) as caught:
         place.ingest(declaration, contents, split_bytes=100)
     assert place.is_untouched(declaration.name)
-    assert not list((place.root / "lake" / "staging").glob("*"))
     return str(caught.value)
 
 
@@ -160,6 +159,80 @@ def test_what_is_not_parquet(place: Place) -> None:
     assert found.startswith("file a.parquet: it is not Parquet, as files.format says (")
 
 
+def test_parquet_with_a_column_twice(place: Place) -> None:
+    declaration = csv(files={"pattern": "*.parquet", "header": False, "format": "parquet"})
+    place.raw.mkdir()
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array(["a"]), *[pa.array([1.0])] * 2], ["t", "k", "v", "v"]), place.raw / "a.parquet"
+    )
+    assert refused(place, declaration, {}) == "file a.parquet: the column 'v' of the setting columns is there 2 times; allowed is once."
+
+
+def test_a_header_with_a_declared_column_twice_and_one_that_nobody_reads(place: Place) -> None:
+    assert refused(place, csv(), {"a.csv": "t,k,v,k,k\n1,a,1,b,c\n"}) == (
+        "file a.csv: the column 'k' of the setting columns is there 3 times; allowed is once."
+    )
+    place.ingest(csv(), {"a.csv": "t,k,v,x,x\n1,a,1,b,c\n"})
+    assert len(place.rows()) == 1
+
+
+TOW = "# name 0 = scan: Scan\r\n# name 1 = timeS: Time\r\n# name 2 = flSP: F\r\n{}*END*\r\n" + f"{1:>11}{0.25:>11}{1.5:>11}\r\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("", "no start_time"),
+        ("# start_time = 11 Jul 2012 02:22:32\r\n", "start_time '11 Jul 2012 02:22:32', which is not"),
+        ("# start_time = Jul 32 2012 02:22:32\r\n", "start_time 'Jul 32 2012 02:22:32', which is not"),
+    ],
+)
+def test_a_tow_that_does_not_say_when_it_began(place: Place, line: str, found: str) -> None:
+    assert refused(place, declaration("dye"), {"tow4.cnv": TOW.format(line)}) == (
+        f"file tow4.cnv: its header has {found} such as 'Jul 11 2012 02:22:32', to count times from; "
+        "allowed is one, or the setting time.origin."
+    )
+    dye = declaration("dye")
+    place.ingest(dye.model_copy(update={"time": dye.time.model_copy(update={"origin": 0})}))
+    assert [row["ts"] for row in place.rows("dye")] == [250_000]
+
+
+def json(**column: Any) -> Declaration:
+    columns = [{"name": "t", "type": "int64"}, {"name": "v", **column}]
+    return stream(files={"pattern": "*", "format": "json"}, columns=columns, time=NUMBER)
+
+
+def test_json_lines_without_a_column(place: Place) -> None:
+    assert refused(place, json(**{"from": ["sped", "velocity"]}), {"a": '{"t":1,"speed":3}\n\n{"t":2}\n'}) == (
+        "file a: the column 'sped' or 'velocity' of the setting columns is missing in its first 2 records; "
+        "found are t, speed; one that few records have is allowed if it is optional."
+    )
+
+
+def test_json_lines_with_a_column_in_one_record_or_an_optional_one_in_none(place: Place) -> None:
+    place.ingest(json(), {"a": '{"t":1}\nnot JSON\n{"t":2,"v":0.5}\n'})
+    assert [row["v"] for row in place.rows()] == [None, 0.5]
+    place.ingest(json(optional=True), {"a": '{"t":1}\n'})
+    assert [row["v"] for row in place.rows()] == [None]
+
+
+@pytest.mark.parametrize("content", ["t,v\n1,2\n", "[1]\n5\n", '[\n  {"t": 1,\n  "v": 2}\n]\n'])
+def test_json_lines_none_of_which_is_an_object(place: Place, content: str) -> None:
+    first = content.splitlines()[0]
+    assert refused(place, json(), {"a": content}) == (
+        f"file a: its first record {first!r} is no JSON object, nor is one behind it, as files.format says."
+    )
+
+
+def test_a_lake_that_cannot_be_made(place: Place) -> None:
+    place.write({"a.csv": "t,k,v\n1,a,1\n"})
+    (place.root / "lake").write_text("a file")
+    with pytest.raises(LakeError) as caught:
+        place.ingest(csv())
+    lake = str(place.root / "lake")
+    assert str(caught.value) == f"lake: {lake!r} given; it cannot be written (Not a directory); allowed is a folder that can."
+
+
 def test_parquet_without_a_column(place: Place) -> None:
     declaration = csv(files={"pattern": "*.parquet", "header": False, "format": "parquet"})
     place.raw.mkdir()
@@ -201,6 +274,9 @@ def with_column(**column: Any) -> dict[str, Any]:
         ({"time": {"start": "t", "end": "t", "keep": "was"}}, "keep: allowed with column only"),
         (with_column(type="int128"), "columns[3].type: 'int128' given"),
         ({"columns": [*COLUMNS, {"name": "clock"}]}, "but not the log's own arrival, arrived, clock"),
+        ({"columns": [*COLUMNS, {"name": "Clock"}]}, "but not the log's own arrival, arrived, clock"),
+        ({"columns": [*COLUMNS, {"name": "V"}]}, "columns: 'V' given beside 'v'; allowed are names that differ in more than case"),
+        ({"time": {"column": "t", "keep": "K"}}, "columns: 'K' given beside 'k'; allowed are names that differ in more than case"),
         ({"columns": [*COLUMNS, {"name": "a b"}]}, "allowed as names are letters, digits and '_'"),
         ({"columns": [*COLUMNS, COLUMNS[0]]}, "columns: 't' given twice; allowed is a name for each"),
         ({"columns": []}, "columns: [] given"),
@@ -236,6 +312,7 @@ def test_a_declaration_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) ->
     for text, told in [
         ("a: [", "it is not YAML"),
         ("- a\n- b\n", "list given; allowed is a mapping of settings"),
+        ("name: other\ntitle: x\n", "name: 'other' given; allowed is none, for the file's name is the stream's."),
         ("files: {pattern: '*.csv'}\ncolumns: [{name: t, type: int64}]\ntime: {column: x}\n", "time: 'x' given; allowed are the columns t"),
     ]:
         path.write_text(text)

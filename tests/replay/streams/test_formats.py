@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from replay.streams.declaration import declaration
+from replay.streams.declaration import Declaration, declaration
 from tests.replay.streams.harness import Place, counts, nothing_but, stream, us
 
 
@@ -287,6 +288,16 @@ def test_scans_of_a_tow_are_cut_by_width_where_their_columns_touch(place: Place)
     assert counts(done) == {"tow4.cnv": (16, 3, 3, 0)}
 
 
+def test_the_start_of_a_tow_keeps_its_fraction(place: Place) -> None:
+    for name, start in (("tow4", "32"), ("tow5", "32.5 [Instrument's time stamp, header]"), ("tow6", "32.1234567")):
+        header = [line.replace("02:22:32 [NMEA time, header]", f"02:22:{start}") for line in CNV_HEADER]
+        place.write({f"{name}.cnv": "\r\n".join([*header, scan("1.5", "2.5", 1, "27.8", "0.250", "0")])})
+    place.ingest(declaration("dye"))
+    assert {row["key"]: row["ts"] for row in place.rows("dye")} == {
+        "tow4": us("2012-07-11 02:22:32.25"), "tow5": us("2012-07-11 02:22:32.75"), "tow6": us("2012-07-11 02:22:32.373456"),
+    }  # fmt: skip
+
+
 def test_scans_that_are_no_whole_row_of_columns_are_rejected(place: Place) -> None:
     good = scan("1.5", "2.5", 1, "27.8", "0.000", "0.000e+00")
     bad = [
@@ -324,7 +335,8 @@ def test_a_tow_as_csv_may_count_seconds_or_name_times_and_is_told_by_its_file(pl
 
 
 def test_of_a_file_without_a_depth_it_is_the_pressure_which_the_declaration_says(place: Place) -> None:
-    header = ["# name 0 = scan: Scan Count", "# name 1 = timeS: Time", "# name 2 = prDM: Pressure, Digiquartz [db]", "# name 3 = flSP: F"]
+    header = ["# name 0 = scan: Scan Count", "# name 1 = timeS: Time", "# name 2 = prDM: Pressure, Digiquartz [db]", "# name 3 = flSP: F",
+              "# start_time = Jul 11 2012 02:22:32"]  # fmt: skip
     both = [*header, "# name 4 = depSM: Depth [salt water, m]", "*END*", scan(2, "1.000", "12.100", "0.5", "12.000")]
     pressure = [*header, "*END*", scan(1, "0.000", "12.100", "0.5")]
     place.ingest(declaration("dye"), {"tow4.cnv": "\r\n".join(pressure), "tow5.cnv": "\r\n".join(both)})
@@ -389,3 +401,26 @@ def test_the_smallest_of_all_whole_numbers_is_neither_a_time_nor_a_duration(plac
     place.ingest(calls, {"a.csv": f"{-(2**63)},1\n5,{-(2**63)}\n5,{2**63 - 1}\n5,1\n"})
     assert nothing_but(place.rows(), "start", "end") == [(5_000_000, 6_000_000)]
     assert [reason for *_, reason in place.rejects()] == ["not a time: t", "not a time: d", "not a time: d"]
+
+
+# ---- JSON lines ----------------------------------------------------------------------------------------------------------
+
+
+def json_lines(**more: Any) -> Declaration:
+    columns = [{"name": "t", "type": "int64"}, {"name": "v", "type": "float64"}, {"name": "b", "type": "bool"}]
+    return stream(files={"pattern": "*", "format": "json"}, columns=columns, time={"column": "t", "format": "number"}, **more)
+
+
+def test_texts_and_numbers_that_mean_none_are_none_in_objects_too(place: Place) -> None:
+    values = [(1, '"NA"'), (2, '""'), (3, "NaN"), (4, "Infinity"), (5, "null"), (6, "0.1"), (7, '"1.5"'), (8, "-Infinity")]
+    text = "".join(f'{{"t":{t},"v":{v},"b":{b},"x":{{"v":"NA"}}}}\n' for (t, v), b in zip(values, ["true"] * 5 + ['"NA"'] * 3, strict=True))
+    place.ingest(json_lines(nulls=["", "NA", "NaN", "inf"]), {"a": text})
+    assert nothing_but(place.rows(), "t", "v", "b") == [*((t, None, True) for t in range(1, 6)), (6, 0.1, None)]
+    assert [(line, reason) for _, line, _, reason in place.rejects()] == [(7, "not a number: v"), (8, "not a finite number: v")]
+    assert place.rejects()[0][2] == text.splitlines()[6]  # as it stands in the file
+
+
+def test_texts_that_nobody_declared_to_mean_none_are_rejected(place: Place) -> None:
+    place.ingest(json_lines(nulls=["NA"]), {"a": '{"t":1,"v":"","b":true}\n{"t":2,"v":NaN,"b":true}\n{"t":3,"v":1,"b":"NA"}\n'})
+    assert nothing_but(place.rows(), "t", "v", "b") == [(3, 1.0, None)]
+    assert [reason for *_, reason in place.rejects()] == ["not a number: v", "not a finite number: v"]

@@ -321,7 +321,7 @@ def test_a_new_column_rewrites_the_log_from_its_first_tuple(growing: Growing) ->
     )
     growing.update()
     rows = growing.place.rows()
-    assert nothing_but(rows, "w", "seconds") == [(0.5, 1), (0.5, 2), (0.5, 3)] and "v" not in rows[0]
+    assert nothing_but(rows, "w", "seconds") == [(0.5, "1"), (0.5, "2"), (0.5, "3")] and "v" not in rows[0]
     assert growing.place.log().first_changed_since(old) == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.fs as pafs
 import pytest
 
 from engines.spec import SpecError, validate
@@ -13,7 +14,7 @@ from replay.streams.declaration import Declaration, declaration, declared
 from replay.streams.ingest import ingest
 from replay.streams.manifest import read_manifest
 from replay.streams.parsed import StreamError
-from replay.streams.provide import TwinSettings, generate, provide, twin_folder
+from replay.streams.provide import PASSED_OVER, TwinSettings, generate, provide, twin_folder
 from replay.streams.rejects import read_rejects
 from replay.streams.tasks import InProcess
 
@@ -45,6 +46,45 @@ def test_originals_come_before_the_twin(tmp_path: Path) -> None:
     original.write_text("detectorid,starttime,volume,speed,occupancy,status,dqflags\n1,2011-09-15 00:00:00-07,3,55,1,2,0\n")
     folder, origin = provide(found, str(tmp_path), InProcess(), TwinSettings(1000))
     assert (folder.root, origin) == (str(original.parent), {"kind": "original"})
+
+
+def test_originals_that_cannot_be_read_are_not_replaced_by_a_twin(tmp_path: Path) -> None:
+    (tmp_path / "traffic").write_text("a file, where a folder should be")
+    with pytest.raises(StreamError, match=rf"^stream traffic: its folder {tmp_path}/traffic cannot be read \(it is a file\)\.$"):
+        provide(declaration("traffic"), str(tmp_path), InProcess(), TwinSettings(1000))
+    assert not twin_folder("traffic", str(tmp_path)).exists()
+
+
+def test_a_folder_of_originals_that_is_closed_is_not_replaced_by_a_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(pafs.FileSystemHandler):  # a test that runs as root can read every folder
+        def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
+            raise PermissionError(13, "Permission denied")
+
+    Closed.__abstractmethods__ = frozenset()
+    monkeypatch.setattr(Lake, "files", lambda *_: pafs.PyFileSystem(Closed()))
+    with pytest.raises(StreamError, match=r"^stream traffic: its folder .* cannot be read \(.*Permission denied.*\)\.$"):
+        provide(declaration("traffic"), str(tmp_path), InProcess(), TwinSettings(1000))
+    assert not twin_folder("traffic", str(tmp_path)).exists()
+
+
+def test_files_that_are_no_originals_are_passed_over_and_told(tmp_path: Path) -> None:
+    folder = tmp_path / "traffic"
+    folder.mkdir()
+    _, origin = provide(declaration("traffic"), str(tmp_path), InProcess(), TwinSettings(1000))
+    assert PASSED_OVER not in origin
+    (folder / "sept.dat").write_text("x")
+    (folder / ".hidden").write_text("x")
+    _, origin = provide(declaration("traffic"), str(tmp_path), InProcess(), TwinSettings(1000))
+    assert origin["kind"] == "twin"
+    assert origin[PASSED_OVER] == f"1 files in {folder}, none of which matches the setting files.pattern"
+
+
+def test_every_piece_of_a_twin_is_told_and_together_they_are_its_tuples(tmp_path: Path) -> None:
+    told: list[int] = []
+    generate("debs2013", str(tmp_path), TwinSettings(100_000), InProcess(), told.append)
+    assert sum(told) == 100_000 and len([part for part in told if part]) > 2
+    generate("debs2013", str(tmp_path), TwinSettings(100_000), InProcess(), told.append)
+    assert sum(told) == 100_000  # it is there
 
 
 def test_changing_from_the_twin_to_originals_replaces_the_log(lake: Lake, tmp_path: Path) -> None:

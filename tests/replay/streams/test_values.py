@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from replay.streams.declaration import UNITS_PER_SECOND, Time
-from replay.streams.times import FURTHEST_US, read_times, to_us
+from replay.streams.times import FURTHEST_US, floats_to_us, read_times, to_us
 from replay.streams.values import WHOLE, convert, typed
 from tests.replay.streams.fuzz_values import REAL as REALS
 from tests.replay.streams.fuzz_values import TIMES
 from tests.replay.streams.fuzz_values import WHOLE as WHOLES
+from tests.replay.streams.harness import Place, assert_equals, nothing_but, stream
+from tests.replay.streams.reference import expected
 
 
 def test_texts_that_are_no_numbers_are_set_aside_at_once_and_not_found_one_by_one() -> None:
@@ -62,3 +67,108 @@ def test_the_largest_and_the_smallest_numbers_are_no_times(unit: str) -> None:
     wanted = [number * 10**6 // UNITS_PER_SECOND[unit] for number in extremes]
     assert near.tolist() == [abs(number) < FURTHEST_US for number in wanted]
     assert us[near].tolist() == [number for number in wanted if abs(number) < FURTHEST_US]
+
+
+# ---- numbers that stand for times ----------------------------------------------------------------------------------------
+
+
+def decimal_us(text: str, unit: str) -> int:
+    return math.floor(Decimal(text) * 10**6 / UNITS_PER_SECOND[unit])
+
+
+@pytest.mark.parametrize("unit", UNITS_PER_SECOND)
+def test_finer_digits_of_a_double_are_cut_as_those_of_its_decimal_number_are(unit: str) -> None:
+    random_ = random.Random(2)
+    texts = ["1.9999999", "-1e-7", "0.29", "1316070000.999999", "-0.5", "0.1", "-0.0", "4.35", "1e-300", "1e9"]
+    texts += [f"{random_.choice(['', '-'])}{random_.randrange(2 * 10**9)}.{random_.randrange(10**6):06d}" for _ in range(20_000)]
+    texts += [f"{random_.randrange(10**3)}.{random_.randrange(10**9):09d}" for _ in range(20_000)]
+    us, near = floats_to_us(np.array([float(text) for text in texts]), unit)
+    assert near.all()
+    assert us.tolist() == [decimal_us(text, unit) for text in texts]
+
+
+def test_doubles_that_are_no_times_are_told() -> None:
+    assert floats_to_us(np.array([np.nan, np.inf, -np.inf, 1e300, 1.0]), "s")[1].tolist() == [False, False, False, False, True]
+
+
+def test_an_event_that_ends_less_than_a_microsecond_before_it_starts_is_rejected(tmp_path: Path) -> None:
+    columns = [{"name": "t", "type": "float64"}, {"name": "d", "type": "float64"}]
+    declaration = stream(files={"pattern": "*.csv"}, columns=columns, time={"start": "t", "duration": "d", "format": "number"})
+    contents = {"a.csv": b"1.9999999,0.29\n1,-0.0000001\n1,1.9999999\n1,-0\n"}
+    place = Place(tmp_path)
+    assert_equals(place, place.ingest(declaration, contents), expected(declaration, contents))
+    assert nothing_but(place.rows(), "start", "end") == [(1_999_999, 2_289_999), (10**6, 2_999_999), (10**6, 10**6)]
+    assert [reason for *_, reason in place.rejects()] == ["event ends before it starts"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "texts", "kept"),
+    [
+        ("time", "number", ["1316070000.123456789", "-0.5", " 7"], ["1316070000.123456789", "-0.5", " 7"]),
+        ("time", ["iso", "number"], ["2020-01-01", "1.25"], ["2020-01-01", "1.25"]),
+        ("string", "number", ["1e3"], ["1e3"]),
+        ("float64", "number", ["1.9999999", "-0.5"], [1.9999999, -0.5]),
+        ("int64", "number", ["-5"], [-5]),
+        ("time", "iso", ["1970-01-01T00:00:00.123456789"], [123456789]),
+    ],
+)
+def test_a_time_is_kept_to_its_last_digit(tmp_path: Path, kind: str, form: object, texts: list[str], kept: list[object]) -> None:
+    time = {"column": "t", "format": form, "keep": "was"}
+    declaration = stream(files={"pattern": "*.csv"}, columns=[{"name": "t", "type": kind}, {"name": "v"}], time=time)
+    contents = {"a.csv": "".join(f"{text},1\n" for text in texts).encode()}
+    place = Place(tmp_path)
+    assert_equals(place, place.ingest(declaration, contents), expected(declaration, contents))
+    assert [row["was"] for row in place.rows()] == kept
+
+
+# ---- ranges, keys and nulls ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["int8", "int64", "float64"])
+@pytest.mark.parametrize(
+    "bounds",
+    [[0.5, None], [None, 0.5], [0, math.inf], [-math.inf, 3], [-(10**30), 10**30], [10**19, None], [None, -(10**400)], [2**53 + 1, None],
+     [None, 2**63 - 1], [2**63 - 1, 2**63], [math.inf, None]],
+)  # fmt: skip
+def test_a_range_holds_for_any_bounds_and_any_number(tmp_path: Path, kind: str, bounds: list[float | None]) -> None:
+    columns = [{"name": "t", "type": "time"}, {"name": "v", "type": kind, "range": bounds}]
+    declaration = stream(files={"pattern": "*.csv"}, columns=columns, time={"column": "t", "format": "number"})
+    large = [2**53, 2**53 + 2, 2**53 + 3, 2**63 - 1, -(2**63), -(2**53) - 3]
+    numbers = [0, 1, -1, 3, 4, 127, -128, *([] if kind == "int8" else large if kind == "int64" else [0.5, 0.25, 2**60])]
+    contents = {"a.csv": "".join(f"1,{number}\n" for number in [*numbers, ""]).encode()}
+    place = Place(tmp_path)
+    assert_equals(place, place.ingest(declaration, contents), expected(declaration, contents))
+
+
+def test_keys_of_several_parts_never_become_one(tmp_path: Path) -> None:
+    columns = [
+        {"name": "t", "type": "time"},
+        {"name": "a", "type": "string"},
+        {"name": "b", "type": "string"},
+        {"name": "n", "type": "int8"},
+    ]
+    declaration = stream(files={"pattern": "*.csv"}, columns=columns, time={"column": "t", "format": "number"}, key=["a", "b", "n"])
+    contents = {"a.csv": b"1,x|y,z,1\n2,x,y|z,1\n3,x,y,1\n4,,|,1\n"}
+    place = Place(tmp_path)
+    assert_equals(place, place.ingest(declaration, contents), expected(declaration, contents))
+    assert [row["key"] for row in place.rows()] == ["x|y|1"]
+    assert [reason for *_, reason in place.rejects()] == ["'|' in a part of the key: a", "'|' in a part of the key: b", "missing: a"]
+    alone = stream(files={"pattern": "*.csv"}, columns=columns, time={"column": "t", "format": "number"}, key="a")
+    other = Place(tmp_path / "alone")
+    other.ingest(alone, {"a.csv": b"1,x|y,z,1\n"})
+    assert [row["key"] for row in other.rows()] == ["x|y"]
+
+
+def test_what_stands_for_no_value_does_so_between_quotes_too_unless_it_is_a_text(tmp_path: Path) -> None:
+    columns = [{"name": "t", "type": "time"}, {"name": "i", "type": "int32"}, {"name": "f"}, {"name": "b", "type": "bool"},
+               {"name": "s", "type": "string"}]  # fmt: skip
+    declaration = stream(files={"pattern": "*.csv"}, columns=columns, time={"column": "t", "format": "number"}, nulls=["", "NA", "-999"])
+    contents = {
+        "a.csv": b'"2","","","",""\n"3","-999","-999","NA","NA"\n4,-999,-999,NA,NA\n"",1,1,1,a\n5,"1","1","1","a ""b"""\n6,x,"",1,""\n'
+    }
+    place = Place(tmp_path)
+    assert_equals(place, place.ingest(declaration, contents), expected(declaration, contents))
+    assert nothing_but(place.rows(), "i", "f", "b", "s") == [
+        (None, None, None, ""), (None, None, None, "NA"), (None, None, None, None), (1, 1.0, True, 'a "b"'),
+    ]  # fmt: skip
+    assert [reason for *_, reason in place.rejects()] == ["missing: t", "not a whole number: i"]
