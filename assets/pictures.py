@@ -7,7 +7,7 @@ returns the bytes of a PNG and leaves no state of the plotting library behind.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+    from assets.shown import Shown
+
 INK, MARK, WARM, SOFT = "#22303c", "#1f77b4", "#d6604d", "#c8d3dc"
 COLOURS = ("#1f77b4", "#d6604d", "#4d9221", "#8073ac", "#b35806")
 MOST_POINTS = 2_000
@@ -32,45 +34,48 @@ MOST_QUERIES = 3
 MOST_BYTES = 100_000
 _UNITS = ((86_400e6, "d"), (3_600e6, "h"), (60e6, "min"), (1e6, "s"), (1e3, "ms"), (1, "us"))
 _LIMIT = re.compile(r"\s*(\w+)\s*(?:<|<=|>|>=)\s*(-?\d+(?:\.\d+)?)\s*")
+_PREFIXES = {"u": 1e-6, "m": 1e-3}
+_PREFIXED = re.compile(r"([um])[msgVAW]\b")
+"""A unit with a prefix, such as um/s or ms; no prefix is the m of mph, min or m."""
 _COUNTS = ("tuples", "count")
 _STEPS = {"lift": MARK, "combine": WARM, "lower": "#4d9221"}
 
 
-def picture_of_windows(results: pa.Table, tuples: pa.Table, queries: Sequence[Mapping[str, Any]]) -> bytes:
+def picture_of_windows(shown: Shown, tuples: pa.Table, queries: Sequence[Mapping[str, Any]]) -> bytes:
     """An aggregate of each window over time, a row of the picture for each query, for the keys with most windows."""
-    shown = queries[:MOST_QUERIES]
-    figure, rows = _figure(len(shown))
-    for axes, query in zip(rows, shown, strict=True):
-        windows = results.filter(pc.equal(results["query"], query["name"])) if results.num_rows else results
+    drawn = queries[:MOST_QUERIES]
+    figure, rows = _figure(len(drawn))
+    for axes, query in zip(rows, drawn, strict=True):
         aggregate = next((one for one in query["aggregates"] if one["kind"] != "count"), query["aggregates"][0])
         kind, column = aggregate["kind"], aggregate.get("column")
         name = aggregate.get("as") or (f"{kind}_{column}" if column else kind)
-        if not windows.num_rows:
+        count, keys = shown.total(query["name"]), len(shown.keys(query["name"]))
+        if not count:
             _nothing(axes, f"{query['name']}: no windows")
             continue
-        for colour, (key, part) in zip(COLOURS, _by_key(windows), strict=False):
+        for colour, (key, part) in zip(COLOURS, shown.by_key(query["name"]), strict=False):
             part = part.sort_by("window_end")
             times, values = _broken(part["window_end"], part[name])
             axes.plot(times, values, color=colour, linewidth=1.0, label=str(key))
-        numbers(axes.yaxis)
-        axes.set_ylabel(_labelled(f"{kind} of {column}" if column else kind, tuples, column), fontsize=9, color=INK)
-        plain(axes, f"{query['name']}: {windows.num_rows:,} windows, by their end")
+        _measured(axes, f"{kind} of {column}" if column else kind, tuples, None if kind == "count" else column)
+        plain(axes, f"{query['name']}: {count:,} window{'s' if count != 1 else ''}, by their end")
         if len(axes.lines) > 1:
-            more = pc.count_distinct(windows["key"]).as_py() - len(axes.lines)
-            title = "key" if more <= 0 else f"key ({more} more)"
+            more = keys - len(axes.lines)
+            title = "key" if more <= 0 else f"key ({more:,} more)"
             axes.legend(title=title, fontsize=8, title_fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     dates(rows[-1])
     return png(figure)
 
 
-def picture_of_episodes(results: pa.Table, tuples: pa.Table, where: str) -> bytes:
+def picture_of_episodes(shown: Shown, tuples: pa.Table, where: str) -> bytes:
     """Episodes over the signal that they are episodes of, for the key with most of them."""
     figure, (axes,) = _figure(1)
     signal = next((name for name in re.findall(r"\w+", where) if name in tuples.column_names), None)
-    chosen, frames = next(_by_key(results), (None, results))
+    chosen, frames = next(shown.by_key(), (None, shown.rows))
     if "key" in tuples.column_names and tuples.num_rows:
-        chosen = tuples["key"][0].as_py() if chosen is None else chosen
-        tuples = tuples.filter(pc.equal(tuples["key"], pa.scalar(chosen, tuples["key"].type)))
+        chosen = chosen if shown.total() else tuples["key"][0].as_py()
+        same = pc.is_null(tuples["key"]) if chosen is None else pc.equal(tuples["key"], pa.scalar(chosen, tuples["key"].type))
+        tuples = tuples.filter(same)
     if signal is None or not tuples.num_rows:
         _nothing(axes, "no tuples to show")
         return png(figure)
@@ -85,10 +90,10 @@ def picture_of_episodes(results: pa.Table, tuples: pa.Table, where: str) -> byte
         axes.axhline(float(limit[2]), color=INK, linewidth=0.8, linestyle="--", label=where)
     axes.set_xlim(low, high)
     dates(axes)
-    numbers(axes.yaxis)
-    axes.set_ylabel(_labelled(signal, tuples, signal), fontsize=9, color=INK)
+    _measured(axes, signal, tuples, signal)
+    count = int(shown.counts["results"][0]) if shown.total() else 0
     key = "" if chosen is None else f"key {chosen}: "
-    plain(axes, f"{key}{frames.num_rows:,} episode{'s' if frames.num_rows != 1 else ''} of {where}")
+    plain(axes, f"{key}{count:,} episode{'s' if count != 1 else ''} of {where}; one that is decided on a later day is shaded on that day")
     parts = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     axes.legend(parts.values(), parts.keys(), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return png(figure)
@@ -139,7 +144,7 @@ def picture_of_batches(metrics: pa.Table) -> bytes:
     state.bar(batches, metrics["state_bytes"].to_numpy(), 0.9, color=SOFT)
     plain(state, "bytes of state that it left")
     for axes in (time, state):
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.set_xticks(batches[:: max(-(-metrics.num_rows // 8), 1)])
         axes.set_xlim(-0.6, max(metrics.num_rows, 4) - 0.4)
         axes.set_xlabel("micro-batch", fontsize=9, color=INK)
         numbers(axes.yaxis)
@@ -178,11 +183,13 @@ def dates(axes: Axes) -> None:
     axes.set_xlabel("event time, UTC", fontsize=9, color=INK)
 
 
-def numbers(axis: Axis) -> None:
-    """Few numbers on an axis, that can be read without an exponent in a corner."""
+def numbers(axis: Axis, factor: float = 1.0) -> None:
+    """Few numbers on an axis, times a factor, that can be read without an exponent in a corner."""
     axis.set_major_locator(MaxNLocator(5))
     far = EngFormatter(sep="")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: far(value) if abs(value) >= 1e6 else f"{value:,.6g}"))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: far(value * factor) if abs(value * factor) >= 1e6 else f"{value * factor:,.6g}")
+    )
 
 
 def plain(axes: Axes, title: str) -> None:
@@ -196,16 +203,6 @@ def plain(axes: Axes, title: str) -> None:
 def _figure(rows: int) -> tuple[Figure, Sequence[Axes]]:
     figure = Figure(figsize=(11, 3.6 if rows == 1 else 2.6 * rows), dpi=90, layout="constrained")
     return figure, list(figure.subplots(rows, 1, squeeze=False, sharex=True)[:, 0])
-
-
-def _by_key(rows: pa.Table) -> Iterator[tuple[Any, pa.Table]]:
-    """The rows of each key, those with most of them first."""
-    if not rows.num_rows:
-        return
-    counts = pc.value_counts(rows["key"]).to_pylist()
-    for entry in sorted(counts, key=lambda entry: -entry["counts"])[: len(COLOURS)]:
-        same = pc.is_null(rows["key"]) if entry["values"] is None else pc.equal(rows["key"], pa.scalar(entry["values"], rows["key"].type))
-        yield entry["values"], rows.filter(same)
 
 
 def _broken(times: pa.ChunkedArray, values: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -225,7 +222,12 @@ def _nothing(axes: Axes, told: str) -> None:
     axes.set_axis_off()
 
 
-def _labelled(what: str, tuples: pa.Table, column: str | None) -> str:
-    """With the unit of the column, if it has one."""
+def _measured(axes: Axes, what: str, tuples: pa.Table, column: str | None) -> None:
+    """What the y axis measures, with the unit of the column if it has one: 12,000,000 um/s are 12 m/s."""
     known = (tuples.schema.field(column).metadata or {}) if column in tuples.column_names else {}
-    return f"{what}, {known[b'unit'].decode()}" if b"unit" in known else what
+    unit, factor = known.get(b"unit", b"").decode(), 1.0
+    prefixed = _PREFIXED.match(unit)
+    if prefixed and max(map(abs, axes.get_ylim())) * _PREFIXES[prefixed[1]] >= 1:
+        unit, factor = unit[1:], _PREFIXES[prefixed[1]]
+    numbers(axes.yaxis, factor)
+    axes.set_ylabel(f"{what}, {unit}" if unit else what, fontsize=9, color=INK)

@@ -6,6 +6,7 @@ Drawn from a profile, which is measured in replay/streams/profile.py; how pictur
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from math import log2
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from replay.streams.profile import Profile
+
+_ROUND_US = [
+    *(digit * 10**power for power in range(6) for digit in (1, 2, 5)),
+    *(seconds * 1_000_000 for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 21_600, 43_200)),
+    *(days * 86_400_000_000 for days in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)),
+]
+"""Durations that people count in, from a microsecond to a thousand days."""
 
 
 def picture_of_profile(profile: Profile) -> bytes:
@@ -28,10 +36,11 @@ def picture_of_profile(profile: Profile) -> bytes:
     _rate(rate, profile)
     _missing(missing, profile)
     keyed = profile.keys != 1
-    _powers(gaps, profile.intervals, f"at least so long between two tuples{' of a key' if keyed else ''}", MARK)
+    _powers(gaps, profile.intervals, f"time between two tuples{' of a key' if keyed else ''}", "pairs of tuples", MARK)
     gaps.text(0.98, 0.95, _longest(profile), transform=gaps.transAxes, ha="right", va="top", fontsize=8, color=INK)
-    _powers(delays, [0, *profile.delays[1:]], "at least so far behind the clock", WARM)
-    told = f"{profile.out_of_order:.2%} out of order\nlatest by {duration(profile.largest_delay_us)}"
+    _powers(delays, [0, *profile.delays[1:]], "how far tuples are behind the clock", "tuples", WARM)
+    late = f"\nlatest by {duration(profile.largest_delay_us)}" if profile.largest_delay_us else ""
+    told = f"{profile.out_of_order:.2%} out of order{late}"
     inverted = "" if profile.inversion_rate is None else f"\ninversion rate {profile.inversion_rate:.2g}"
     delays.text(0.98, 0.95, told + inverted, transform=delays.transAxes, ha="right", va="top", fontsize=8, color=INK)
     return png(figure)
@@ -44,8 +53,9 @@ def _rate(axes: Axes, profile: Profile) -> None:
     axes.fill_between(times, per_second, step="post", color=MARK, alpha=0.35, linewidth=0)
     axes.step(times, per_second, where="post", color=MARK, linewidth=0.8)
     axes.set_ylim(bottom=0)
+    axes.set_ylabel("tuples a second", fontsize=9, color=INK)
     dates(axes)
-    plain(axes, "tuples a second, by event time")
+    plain(axes, "rate over event time")
 
 
 def _missing(axes: Axes, profile: Profile) -> None:
@@ -63,22 +73,26 @@ def _missing(axes: Axes, profile: Profile) -> None:
     plain(axes, f"missing values in % of tuples{f'; {whole} columns have all' if whole else ''}")
 
 
-def _powers(axes: Axes, counts: list[int], title: str, colour: str) -> None:
-    """Counts by powers of two of microseconds."""
+def _powers(axes: Axes, counts: list[int], title: str, counted: str, colour: str) -> None:
+    """Counts by powers of two of microseconds, each bar over its range of durations."""
     there = [place for place, count in enumerate(counts) if count and place]
+    plain(axes, title)
     if not there:
         axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, color=INK)
-        plain(axes, title)
         axes.set_xticks([])
         axes.set_yticks([])
         return
-    places = range(min(there), max(there) + 1)
-    axes.bar(list(places), [counts[place] for place in places], color=colour, width=0.9)
+    first, last = min(there), max(there)
+    # The place p counts durations from 2^(p - 1) to 2^p.
+    axes.bar(range(first - 1, last), counts[first : last + 1], color=colour, width=0.92, align="edge")
     axes.set_yscale("log")
     axes.set_ylim(bottom=0.7)
-    step = max(len(places) // 8, 1)
-    axes.set_xticks(list(places)[::step], [duration(2 ** (place - 1)) for place in places][::step], fontsize=8)
-    plain(axes, title)
+    axes.set_ylabel(counted, fontsize=9, color=INK)
+    # With room on both sides, so that some round duration is in it.
+    axes.set_xlim(first - 2, last + 1)
+    rounded = [us for us in _ROUND_US if first - 2 <= log2(us) <= last + 1]
+    shown = rounded[:: max(-(-len(rounded) // 8), 1)]
+    axes.set_xticks([log2(us) for us in shown], [duration(us) for us in shown], fontsize=8)
 
 
 def _longest(profile: Profile) -> str:

@@ -13,8 +13,6 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pyarrow as pa
-import pyarrow.dataset as ds
 
 from assets.metadata import picture, preview
 from assets.signals import signal_of
@@ -22,11 +20,12 @@ from assets.techniques import technique_modules
 from assets.workplace import Workplace
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from assets.shown import Shown
     from replay.plan import Plan
     from replay.progress import Progress
 
-SHOWN = 20_000
-"""Of how many results a picture is drawn at most."""
 _AGAIN = (
     "Launching the same again, or the next tick of the schedule, goes on where this run stopped;"
     " if it cannot, remove the run's folder, and it begins anew."
@@ -72,8 +71,9 @@ def replay_days(
     lake = workplace.place
     try:
         ranges = pending(lake, spec, [stream], days, again=True, one_by_one=False, publish_as=publish)
+        spark = workplace.spark  # before the claim, which leaves a file, and before any clock runs: to start it takes seconds
         with claimed(lake, results_address(lake, publish)):
-            return [_replay_range(context, spec, stream, first, last, publish, workplace) for first, last in ranges]
+            return [_replay_range(context, spark, spec, stream, first, last, publish, workplace) for first, last in ranges]
     except (SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
     except (RunError, OSError) as problem:
@@ -82,7 +82,14 @@ def replay_days(
 
 
 def _replay_range(
-    context: dg.AssetExecutionContext, spec: Mapping[str, Any], stream: str, first: date, last: date, publish: str, workplace: Workplace
+    context: dg.AssetExecutionContext,
+    spark: SparkSession,
+    spec: Mapping[str, Any],
+    stream: str,
+    first: date,
+    last: date,
+    publish: str,
+    workplace: Workplace,
 ) -> Replayed:
     """Replay and publish neighbouring days in a run, or go on with the one that was begun."""
     from engines import build
@@ -94,47 +101,45 @@ def _replay_range(
     lake = workplace.place
     version = Log.open(lake, lake.address("streams", stream)).version
     wanted = f"{publish}-{first}-{last}-{build(spec).spec.fingerprint()[:8]}-v{version}-"
-    plan = _begun(context, wanted, publish, workplace)
+    plan = _begun(context, wanted, workplace)
     if plan is None:
         # A name is used once, even if its folder is removed: batches are known by it in the lake's metrics.
         name = wanted + new_run_id()
         plan = plan_days(lake, spec, [stream], first, last, run=name, publish=publish, batch_tuples=workplace.batch_tuples)
         context.log.info(f"run {plan.run}: {first} to {last} of {stream}, {plan.span.reason}")
     begun = time.monotonic()
-    replayed = execute(workplace.spark, plan, on_progress=lambda now: context.log.info(_told(now)))
+    replayed = execute(spark, plan, on_progress=lambda now: context.log.info(_told(now)))
     publish_run(plan)
     state = max(replayed.metrics()["state_bytes"].to_pylist(), default=0)
     return Replayed(plan, replayed.progress, time.monotonic() - begun, state, _rejected(workplace, stream))
 
 
-def _begun(context: dg.AssetExecutionContext, wanted: str, publish: str, workplace: Workplace) -> Plan | None:
-    """The plan of the latest run of the same that has published nothing, as it was begun."""
+def _begun(context: dg.AssetExecutionContext, wanted: str, workplace: Workplace) -> Plan | None:
+    """The plan of the latest run of the same, as it was begun; None if it was published: then all is to be computed anew."""
     from pyarrow.fs import FileSelector
 
     from replay.plan import PLAN
-    from replay.publish import published_days
     from replay.runs import STATUS, load_plan
     from replay.runs import Replayed as Run
 
     lake = workplace.place
     folders = lake.files(lake.root).get_file_info(FileSelector("runs", allow_not_found=True))
     names = [folder.base_name for folder in folders if folder.base_name.startswith(wanted)]
-    begun = [name for name in names if lake.read_json(lake.address("runs", name), PLAN)]
-    latest = max(begun, default=None)
-    if latest is None or any(record["run"] == latest for record in published_days(lake, publish).values()):
+    latest = max((name for name in names if lake.read_json(lake.address("runs", name), PLAN)), default=None)
+    if latest is None:
         return None
     plan = load_plan(lake, latest)
-    if plan.lake.root != lake.root:
-        return None  # the lake was moved, and the plan would lead to where it was
-    status = lake.read_json(plan.folder, STATUS) or {}
-    why = _ENDED.get(status.get("status", ""), "its process died")
+    status = (lake.read_json(lake.address("runs", latest), STATUS) or {}).get("status", "")
+    if status == "published" or plan.lake.root != lake.root:  # in a lake that was moved the plan would lead to where it was
+        return None
     batches = Run(plan, None).metrics().num_rows  # type: ignore[arg-type]
-    context.log.info(f"run {latest} goes on: {why} after {batches} batches")
+    context.log.info(f"run {latest} goes on: {_ENDED.get(status, 'its process died')} after {batches} batches")
     return plan
 
 
 def metadata_of(done: Sequence[Replayed], spec: Mapping[str, Any], stream: str, publish: str, workplace: Workplace) -> dict[str, Any]:
     """What every materialization of results tells, under the same names."""
+    from assets.shown import shown_results
     from engines import build
     from replay.log import Log
     from replay.publish import published_days, results_address
@@ -144,14 +149,14 @@ def metadata_of(done: Sequence[Replayed], spec: Mapping[str, Any], stream: str, 
     log = done[-1].plan.logs[stream] if done else Log.open(lake, lake.address("streams", stream))
     tuples, seconds = sum(run.progress.tuples for run in done), sum(run.seconds for run in done)
     read = tuples - sum(run.progress.before for run in done)
-    days = _days(done)
+    days = replayed_days(done)
     published = [record for day, record in published_days(lake, publish).items() if day in days]
-    results = _some_results(workplace, publish, days)
+    shown = shown_results(lake, publish, days)
     return {
-        "picture": picture(_picture(results, spec, log, days, workplace)),
-        "preview": preview(results.slice(0, 10).to_pylist()),
-        "first_day": str(min(_days(done), default="")),
-        "last_day": str(max(_days(done), default="")),
+        "picture": picture(_picture(shown, spec, log, days, workplace)),
+        "preview": preview(shown.rows.slice(0, 10).to_pylist()),
+        "first_day": str(min(days, default="")),
+        "last_day": str(max(days, default="")),
         "tuples": tuples,
         "late": sum(int(str(record["late"])) for record in published),
         "rejected": done[-1].rejected if done else 0,
@@ -169,18 +174,8 @@ def metadata_of(done: Sequence[Replayed], spec: Mapping[str, Any], stream: str, 
     }
 
 
-def _some_results(workplace: Workplace, publish: str, days: Collection[date]) -> pa.Table:
-    """Published results of these days, as many as a picture shows."""
-    from replay.publish import results_address
-
-    table = workplace.place.table(results_address(workplace.place, publish))
-    if table is None:
-        return pa.table({})
-    rows = table.to_pyarrow_dataset().filter(ds.field("day").isin(list(days))).head(SHOWN)
-    return rows.sort_by("decided") if rows.num_rows else rows
-
-
-def _days(done: Sequence[Replayed]) -> set[date]:
+def replayed_days(done: Sequence[Replayed]) -> set[date]:
+    """The days that runs have published."""
     spans = [[date.fromisoformat(day).toordinal() for day in run.plan.span.days] for run in done]
     return {date.fromordinal(n) for first, last in spans for n in range(first, last + 1)}
 
@@ -192,12 +187,17 @@ def _rejected(workplace: Workplace, stream: str) -> int:
     return manifest.rejected if manifest else 0
 
 
-def _picture(results: pa.Table, spec: Mapping[str, Any], log: Any, days: Collection[date], workplace: Workplace) -> bytes:
-    drawn: bytes = technique_modules()[spec["technique"]].picture(results, signal_of(workplace, log, spec, results, days), dict(spec))
+def _picture(shown: Shown, spec: Mapping[str, Any], log: Any, days: Collection[date], workplace: Workplace) -> bytes:
+    """As the technique draws its results, over the signal of the key that has most of them."""
+    by_log_key = spec.get("key") in (None, "key")  # else keys of results are no keys of the log, and whoever draws picks the tuples
+    most = shown.of_key(shown.keys()[0]) if shown.keys() and by_log_key else shown.rows.slice(0, 0)
+    drawn: bytes = technique_modules()[spec["technique"]].picture(shown, signal_of(workplace, log, spec, most, days), dict(spec))
     return drawn
 
 
 def _told(now: Progress) -> str:
     left = "" if now.seconds_left is None else f", {now.seconds_left:.0f} s left"
-    reached = f", at {now.watermark:%Y-%m-%d %H:%M:%S}" if now.watermark else ""
-    return f"batch {now.batch}: {now.tuples:,} of {now.total:,} tuples, {now.tuples_per_second:,.0f}/s, {now.late:,} late{reached}{left}"
+    reached = f", at {now.clock:%Y-%m-%d %H:%M:%S}" if now.clock else ""
+    decided = f", watermark {now.watermark:%Y-%m-%d %H:%M:%S}" if now.watermark else ""
+    counted = f"{now.tuples:,} of {now.total:,} tuples, {now.tuples_per_second:,.0f}/s, {now.late:,} late"
+    return f"batch {now.batch}: {counted}{reached}{decided}{left}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping
+from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
@@ -21,12 +21,13 @@ from assets.workplace import Workplace
 
 FOLDER = "reports"
 _NUMBERS = {
-    "tuples": "tuples read", "tuples_per_second": "tuples/s", "results": "results", "late": "late", "rejected": "rejected",
+    "tuples": "tuples read", "tuples_per_second": "tuples/s", "results": "results", "late": "late",
+    "rejected": "rejected, of the whole stream",
 }  # fmt: skip
 _FACTS = {
     "stream": "stream", "days": "days", "delta_version": "Delta version of the log", "config_hash": "fingerprint of the specification",
     "began": "began", "runs": "run", "batches": "micro-batches", "seconds": "seconds, with publishing",
-    "state_bytes": "bytes of state at most", "published": "published in", "sample": "verified",
+    "state_bytes": "state after a batch, at most, in bytes", "published": "published in", "sample": "verified",
 }  # fmt: skip
 
 
@@ -42,10 +43,46 @@ def report_link(workplace: Workplace, name: str) -> dg.UrlMetadataValue:
 
 def plainly(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata of a materialization as plain values; its picture as a PNG."""
-    told = {name: value.value for name, value in metadata.items()}
+    told = {name: value.value if isinstance(value, dg.MetadataValue) else value for name, value in metadata.items()}
     if "picture" in told:
         told["picture"] = base64.b64decode(str(told["picture"]).partition("base64,")[2].rstrip(")"))
     return told
+
+
+def report_replay(
+    context: dg.AssetExecutionContext,
+    workplace: Workplace,
+    stream: str,
+    publish: str,
+    spec: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    days: Collection[date],
+) -> dg.MetadataValue:  # type: ignore[type-arg]
+    """Write the page of a replay that is not checked yet, which its checks replace: the link to it, or why there is none.
+
+    Args:
+        context: of the asset; its run gives the page its name.
+        workplace: where the lake is.
+        stream: what was replayed.
+        publish: what the results are published as.
+        spec: the specification.
+        metadata: what the materialization tells.
+        days: which were replayed.
+    """
+    from quality.expectations import Outcome
+
+    name, dates = report_name(publish, context.run.run_id), sorted(days)
+    unchecked = Outcome("checked", "Checks of this run replace this page.", "warning", False, 0, 0, error="they have not run yet")
+    verified = {
+        "outcomes": [unchecked], "worst": [], "late": [], "picture": None, "dates": dates, "sample": "nothing yet",
+        "days": f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(map(str, dates)),
+    }  # fmt: skip
+    try:
+        write_report(workplace, name, stream, publish, spec, plainly(metadata), verified)
+    except Exception as problem:  # what is published is right all the same
+        context.log.exception(f"the report {name} could not be written")
+        return dg.MetadataValue.text(f"it could not be written: {str(problem) or type(problem).__name__}")
+    return report_link(workplace, name)
 
 
 def write_report(
@@ -85,7 +122,8 @@ def write_report(
         "days": verified["days"],
         "sample": verified["sample"],
     }
-    what = f"{spec['technique']} on {stream}, {verified['days']}"
+    name_of_its_own = f" as {publish}" if publish != f"{spec['technique']}__{stream}" else ""
+    what = f"{spec['technique']} on {stream}{name_of_its_own}, {verified['days']}"
     report = Report(
         title=what if told else f"Checks of {what}",
         name=name,
@@ -97,7 +135,11 @@ def write_report(
         outcomes=verified["outcomes"],
         worst=verified["worst"],
         pictures=_pictures(workplace, told, verified),
-        tables={"Days": days, "Late tuples, the first of them": verified["late"], "Rejected at ingestion": _rejected(workplace, stream)},
+        tables={
+            "Days": days,
+            "Late tuples, the first of them": verified["late"],
+            "Rejected at ingestion, of the whole stream": _rejected(workplace, stream),
+        },
     )
     lake.write(folder, f"{name}.html", page(report).encode())
     entry = {"title": report.title, "name": name, "at": report.at, "state": report.state, "checks": report.passed}
@@ -111,7 +153,8 @@ def _pictures(workplace: Workplace, told: Mapping[str, Any], verified: Mapping[s
     from replay.metrics import metrics_of
 
     found = {"What was found": told["picture"]} if "picture" in told else {}
-    found["Engine and oracle"] = verified["picture"]
+    if verified["picture"]:
+        found["Engine and oracle"] = verified["picture"]
     metrics = metrics_of(workplace.place, *str(told.get("runs", "")).split(", "))
     return found | ({"Micro-batches": picture_of_batches(metrics)} if metrics.num_rows else {})
 

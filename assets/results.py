@@ -4,6 +4,8 @@ Which there are, and with which specification, is said in `assets/techniques/`. 
 specification changes the asset's code version, which marks what was published as stale.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -12,8 +14,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, create_model
 
-from assets.replaying import checked, metadata_of, replay_days
-from assets.reporting import report_link, report_name
+from assets.replaying import checked, metadata_of, replay_days, replayed_days
+from assets.reporting import report_replay
 from assets.streams import OWNERS, days_of, stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -21,6 +23,7 @@ from assets.workplace import Workplace
 LAUNCHED = dg.AssetKey(["experiments", "replay"])
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 """Of what a person may launch: no path, and short enough for the names of folders that are made of it."""
+_NAMED = "The results are published as <name>__<technique>__<stream>, in the place of what was launched so before with other settings."
 
 
 def results_key(technique: str, stream: str) -> dg.AssetKey:
@@ -60,8 +63,9 @@ def _results_asset(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.A
         days = sorted(date.fromisoformat(day) for day in context.partition_keys)
         checked(spec, stream, workplace)
         done = replay_days(context, spec, stream, days, publish, workplace)
-        report = report_link(workplace, report_name(publish, context.run.run_id))
-        return dg.MaterializeResult(metadata={"report": report, **metadata_of(done, spec, stream, publish, workplace)})
+        metadata = metadata_of(done, spec, stream, publish, workplace)
+        report = report_replay(context, workplace, stream, publish, spec, metadata, replayed_days(done))
+        return dg.MaterializeResult(metadata={"report": report, **metadata})
 
     return results
 
@@ -80,7 +84,7 @@ def launched_asset() -> dg.AssetsDefinition:
         stream=(str, Field(default="traffic", description="The stream; ingest it first.")),
         technique=(union, Field(default={first: {}}, discriminator="technique", description=described)),
         days=(str, Field(default="all", description="all, a day such as 2011-09-15, or a range such as 2011-09-15..2011-09-20.")),
-        name=(str, Field(default="launched", description="The results are published as <name>__<technique>__<stream>.")),
+        name=(str, Field(default="launched", description=_NAMED)),
     )
 
     def launched(context: dg.AssetExecutionContext, config: Any, workplace: Workplace) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -88,7 +92,7 @@ def launched_asset() -> dg.AssetsDefinition:
         days, publish = _given(config, spec, workplace)
         done = replay_days(context, spec, config.stream, days, publish, workplace)
         metadata = metadata_of(done, spec, config.stream, publish, workplace)
-        report = report_link(workplace, report_name(publish, context.run.run_id))
+        report = report_replay(context, workplace, config.stream, publish, spec, metadata, replayed_days(done))
         return dg.MaterializeResult(metadata={"report": report, **metadata, "stream": config.stream, "published_as": publish})
 
     launched.__annotations__["config"] = config
@@ -98,6 +102,8 @@ def launched_asset() -> dg.AssetsDefinition:
         description="A replay from the Launchpad: any technique on any stream, with any of its settings.",
         owners=OWNERS,
         kinds={"spark", "deltalake"},
+        # Which settings there are: what they were is told by each materialization.
+        code_version=hashlib.sha256(json.dumps(config.model_json_schema(), sort_keys=True).encode()).hexdigest()[:16],
         pool="launched",
     )(launched)
 

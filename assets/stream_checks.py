@@ -12,8 +12,9 @@ import dagster as dg
 import polars as pl
 import pyarrow as pa
 
-from assets.checks import MOST_TUPLES, check_results, check_specs
+from assets.checks import check_results, check_specs
 from assets.metadata import picture, preview
+from assets.sampling import MOST_TUPLES
 from assets.streams import stream_key
 from assets.workplace import Workplace
 
@@ -37,7 +38,10 @@ def stream_checks(streams: Mapping[str, Path]) -> list[dg.AssetChecksDefinition]
 def _checks(stream: str, suite: Sequence[Any]) -> dg.AssetChecksDefinition:
     key = stream_key(stream)
 
-    @dg.multi_asset_check(specs=check_specs(key, suite), name=f"checks_of_{'__'.join(key.path)}", pool="checks", can_subset=True)
+    # In the stream's own pool: with more runs at a time still no log is inspected while it is written.
+    name = f"checks_of_{'__'.join(key.path)}"
+
+    @dg.multi_asset_check(specs=check_specs(key, suite), name=name, pool="__".join(key.path), can_subset=True)
     def checks(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> Iterator[dg.AssetCheckResult]:
         def judged() -> Iterator[tuple["Outcome", dict[str, Any]]]:
             from assets.drift_picture import picture_of_drift

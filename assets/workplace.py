@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MUCH_BYTES = 256 << 20
 """From so many bytes of raw files on Spark is used for them; less is read in this process, by the same tasks."""
+_PLACES = ("lake", "raw", "declarations")
 
 
 class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -34,7 +35,7 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
     reports: str = Field(
         default="http://127.0.0.1:3001", description="Where a browser finds the lake's reports; `make ui` serves them there."
     )
-    master: str = Field(default="local[*]", description="Where Spark runs.")
+    master: str = Field(default="local[*]", description="Where Spark runs, such as local[*] or spark://host:7077.")
     batch_tuples: int = Field(default=25_000_000, description="The most tuples of a micro-batch.")
     twin_tuples: int = Field(default=100_000, description="How many tuples a twin has, unless an asset says otherwise.")
 
@@ -57,6 +58,7 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The lake."""
         from replay.lake import Lake
 
+        self._refuse_nowhere()
         return Lake(self.lake)
 
     @property
@@ -65,7 +67,10 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
         if self._spark is None:
             from replay.session import session
 
-            self._spark = session(self.master)
+            try:
+                self._spark = session(self.master)
+            except Exception as problem:
+                raise dg.Failure(description=not_started(self.master, problem), allow_retries=False) from problem
         return self._spark
 
     def folders(self) -> list[Path]:
@@ -76,6 +81,7 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
         """What is declared of a stream."""
         from replay.streams.declaration import declaration
 
+        self._refuse_nowhere()
         return declaration(stream, self.folders())
 
     def tasks(self, raw_bytes: int, advance: Callable[[int], None] | None = None) -> Tasks:
@@ -84,8 +90,33 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         return OnSpark(self.spark, advance) if raw_bytes > MUCH_BYTES else InProcess(advance)
 
+    def _refuse_nowhere(self) -> None:
+        """Refuse a place that is empty: it would silently be the current folder, or the root of all files.
+
+        When it is asked for and not when it is set: by then whoever asks can tell it in a sentence.
+        """
+        from replay.lake import LakeError
+
+        for setting in _PLACES:
+            if not getattr(self, setting).strip():
+                allowed = "a folder" if setting == "declarations" else "a folder, or an object store's prefix"
+                raise LakeError(f"{setting}: {getattr(self, setting)!r} given; allowed is {allowed}.")
+
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Stop the session, if there is one."""
         if self._spark is not None:
             self._spark.stop()
             self._spark = None
+
+
+def not_started(master: str, problem: Exception) -> str:
+    """Why there is no session, in a sentence.
+
+    >>> not_started("mars", ValueError("SparkException: Could not parse Master URL: 'mars'"))
+    "master: 'mars' given; Spark could not be started there (SparkException: Could not parse Master URL: 'mars'); allowed is ..."
+    """
+    lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")] or [type(problem).__name__]
+    # Of a failure in Java the first line tells only that there was one.
+    cause = lines[min(1, len(lines) - 1)] if lines[0].startswith("An error occurred while calling") else lines[0]
+    where = "where Spark runs, such as local[*] or spark://host:7077"
+    return f"master: {master!r} given; Spark could not be started there ({cause.rstrip('.')}); allowed is {where}."

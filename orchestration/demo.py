@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
@@ -19,6 +19,7 @@ from assets.streams import stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
 from orchestration.building import build_defs
+from orchestration.failures import reason_of
 from orchestration.instance import instance
 from replay.streams.declaration import declared
 
@@ -32,7 +33,8 @@ class Step:
     """Something that was done."""
 
     what: str
-    tuples: int = 0
+    tuples: int | None = None
+    """None where nothing was read: checks alone."""
     results: int | None = None
     seconds: float = 0.0
     checks: list[tuple[str, bool]] = field(default_factory=list)
@@ -49,7 +51,12 @@ class Step:
 
 
 class StepError(RuntimeError):
-    """A run that failed, in a sentence."""
+    """A step that could not be done, in a sentence."""
+
+    def __init__(self, step: Step, reason: str) -> None:
+        """What was to be done, and why it was not."""
+        super().__init__(f"{step.what}: {reason}")
+        self.step = replace(step, error=str(self))
 
 
 def demo(workplace: Workplace, tell: Callable[[str], None]) -> Iterator[Step]:
@@ -81,7 +88,7 @@ def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetK
     told = done.get_asset_materialization_events()[-1].materialization.metadata
     step.tuples = int(told["tuples"].value)  # type: ignore[arg-type]
     if "results" in told:
-        step.results, step.report = int(told["results"].value), str(told["report"].value)  # type: ignore[arg-type]
+        step.results = int(told["results"].value)  # type: ignore[arg-type]
     return step
 
 
@@ -99,23 +106,11 @@ def _judged(defs: dg.Definitions, key: dg.AssetKey, step: Step, done: dg.Execute
     found = done.get_asset_check_evaluations()
     step.checks = [(check.check_name, bool(check.passed)) for check in found]
     step.warnings = [check.check_name for check in found if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]
+    step.report = next((str(check.metadata["report"].value) for check in found if "report" in check.metadata), None)
     if not done.success and step.passed:
-        raise StepError(f"{step.what}: {_reason(done) or 'the run failed'}")
+        raise StepError(step, reason_of(done.all_events) or "the run failed")
     selected = {check.name for check in defs.resolve_asset_graph().asset_check_keys if check.asset_key == key}
     # Of what was launched, the checks of other techniques are not evaluated.
     if key != LAUNCHED and (missing := selected - dict(step.checks).keys()):
-        raise StepError(f"{step.what}: not evaluated were {', '.join(sorted(missing))}. {_reason(done)}".strip())
+        raise StepError(step, f"not evaluated were {', '.join(sorted(missing))}. {reason_of(done.all_events)}".strip())
     return step
-
-
-def _reason(done: dg.ExecuteInProcessResult) -> str:
-    """Why a step of the run failed, as whoever raised it says; nothing if none did."""
-    for failure in (event.step_failure_data for event in done.all_events if event.is_step_failure):
-        if failure.user_failure_data and failure.user_failure_data.description:
-            return str(failure.user_failure_data.description)
-        error = failure.error
-        while error and error.cause:
-            error = error.cause
-        if error:
-            return str(error.message.strip())
-    return ""

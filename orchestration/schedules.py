@@ -1,10 +1,13 @@
 """Schedules: one day after the other is replayed until the history is done, and the last days are looked at again.
 
-A tick picks the oldest day that is missing, failed, stale, or provisional with a grown log, so that the state of the day
-before is there. If there is none, the tick says precisely why.
+A tick picks the oldest day that is missing, failed, stale, red, or provisional with a grown log, so that the state of the day
+before is there. If there is none, the tick says precisely why. A day that is red is replayed once more: whoever replays it a second time,
+from the same tuples with the same specification, gets the same.
 """
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -13,9 +16,12 @@ import dagster as dg
 from assets.results import results_key
 from assets.streams import make_days_known
 from assets.techniques import technique_modules
+from assets.verdicts import last_verdicts, tell_few_days
 from assets.workplace import Workplace
 
 RECHECKED_DAYS = 3
+RED = "reprise/red"
+"""The tag of a run of a day because it is red: the day, and all that its results hang on."""
 WHY = "reprise/why"
 """The tag of a run that tells why it was asked for."""
 _ENDED = {dg.DagsterRunStatus.FAILURE: "failed", dg.DagsterRunStatus.CANCELED: "was cancelled", dg.DagsterRunStatus.SUCCESS: ""}
@@ -35,18 +41,23 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
         name=f"next_day_of_{technique}__{stream}",
         cron_schedule="*/10 * * * *",
         target=dg.AssetSelection.assets(results_key(technique, stream)),
-        description=f"Replays the oldest day of {technique} on {stream} that is missing, failed, stale, or provisional with a grown log.",
+        description=f"Replays the oldest day of {technique} on {stream} that is missing, failed, stale, red, or outdated by new tuples.",
     )
     def next_day(context: dg.ScheduleEvaluationContext, workplace: Workplace) -> dg.RunRequest | dg.SkipReason:
         days, reason = days_to_replay(workplace, technique, stream, spec)
-        if not days:
-            return dg.SkipReason(reason)
+        red = _red_days(context.instance, workplace, technique, stream, spec, days)
+        again = next((one for one in red if one.replayed_by is None), None)
+        if not days and again is None:
+            return dg.SkipReason(" ".join([reason, *_left(red)]))
         if under_way := _under_way(context.instance, technique, stream):
             return dg.SkipReason(under_way)
         make_days_known(context.instance, stream, all_days(workplace, stream))
-        day = days[0].isoformat()
-        why = reason + _tried(context.instance, technique, stream, day)
-        return dg.RunRequest(partition_key=day, asset_selection=[results_key(technique, stream)], tags={WHY: why})
+        if again and (not days or again.day < days[0]):
+            day, why, tags = again.day.isoformat(), f"{again.day} is red ({again.checks})", {RED: again.tag}
+        else:
+            day, why, tags = days[0].isoformat(), reason, {}
+        tags[WHY] = why + _tried(context.instance, technique, stream, day)
+        return dg.RunRequest(partition_key=day, asset_selection=[results_key(technique, stream)], tags=tags)
 
     return next_day
 
@@ -54,7 +65,7 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
 def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=f"last_days_of_{technique}__{stream}",
-        cron_schedule="0 4 * * *",
+        cron_schedule="5 4 * * *",  # at no minute of the other schedule: neither would see the other's run yet
         target=dg.AssetSelection.assets(results_key(technique, stream)),
         description=f"Replays the last {RECHECKED_DAYS} published days of {technique} on {stream} again, and with them their checks.",
     )
@@ -107,6 +118,51 @@ def days_to_replay(workplace: Workplace, technique: str, stream: str, spec: Mapp
     if record["fingerprint"] != engine.spec.fingerprint():
         return missing, f"{day} was published with another specification"
     return missing, f"{day} was {'published from tuples that have changed' if record['sealed'] else 'provisional, and the log has grown'}"
+
+
+@dataclass(frozen=True)
+class _RedDay:
+    """A published day that stands, and is red."""
+
+    day: date
+    checks: str
+    tag: str
+    replayed_by: str | None
+    """The run that has replayed it because of that, to no avail."""
+
+
+def _red_days(
+    instance: dg.DagsterInstance, workplace: Workplace, technique: str, stream: str, spec: Mapping[str, Any], missing: list[date]
+) -> list[_RedDay]:
+    """The days whose last critical verdict is red, oldest first, without those that are to be replayed anyway."""
+    from engines import build
+    from quality.suites.results import suite
+    from replay.publish import published_days
+
+    critical = [expected.name for expected in suite(technique) if expected.severity == "critical"]
+    found = last_verdicts(instance, results_key(technique, stream), critical, f"{technique}__{stream}").days
+    if not found or workplace.place.table(workplace.place.address("streams", stream)) is None:
+        return []
+    known, engine = published_days(workplace.place, f"{technique}__{stream}"), build(spec)
+    red = []
+    for day in sorted(found.keys() & known.keys() & set(all_days(workplace, stream)) - set(missing)):
+        record = known[day]
+        tag = f"{day} {engine.spec.fingerprint()[:8]}.{engine.version} {json.loads(str(record['arrivals']))[stream][1]}"
+        runs = instance.get_run_records(dg.RunsFilter(tags={RED: tag}), limit=20)
+        # A run that failed before it has published anything has not replayed it.
+        done = [one.dagster_run.run_id[:8] for one in runs if one.create_timestamp < record["published"]]
+        red.append(_RedDay(day, ", ".join(found[day]), tag, done[0] if done else None))
+    return red
+
+
+def _left(red: list[_RedDay]) -> list[str]:
+    """What is told of days that are red and stay so."""
+    if not red:
+        return []
+    checks = ", ".join(dict.fromkeys(name for one in red for name in one.checks.split(", ")))
+    told = tell_few_days([one.day for one in red])
+    was = "is red, and was" if len(red) == 1 else "are red, and were"
+    return [f"But {told} {was} replayed again to no avail (run {red[0].replayed_by}: {checks}); remove the cause, then replay by hand."]
 
 
 def all_days(workplace: Workplace, stream: str) -> list[date]:

@@ -1,22 +1,41 @@
 """A sensor for raw files: where files of a stream have come or changed, the stream is ingested.
 
 Nothing is asked for while a file is still being written, nor when all files of a stream are gone: its log stays as it is, and is
-not replaced by a twin.
+not replaced by a twin. An ingestion that failed is asked for again, but not for ever: the files may be at fault.
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 
 import dagster as dg
 
 from assets.streams import stream_key
 from assets.workplace import Workplace
+from orchestration.failures import reason_of
 from orchestration.schedules import WHY
 
 SETTLED_SECONDS = 10
 """A file that was changed no longer ago than this is taken for one that is still being written."""
+MOST_TRIES = 3
+"""So often the same files are asked for; then somebody has to look."""
+FILES = "reprise/files"
+"""The tag of a run that tells which files it was asked to ingest."""
+_FAILED = {dg.DagsterRunStatus.FAILURE: "failed", dg.DagsterRunStatus.CANCELED: "was cancelled"}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is in the folder of a stream."""
+
+    files: str | None = None
+    """A hash of names, sizes, versions and times of change; None: there are none."""
+    changed: float = 0.0
+    """When the last of them changed."""
+    problem: str | None = None
+    """Why nothing is known of them."""
 
 
 def raw_files_sensor(streams: Sequence[str]) -> dg.SensorDefinition:
@@ -29,31 +48,63 @@ def raw_files_sensor(streams: Sequence[str]) -> dg.SensorDefinition:
         description="Ingests a stream when original files of it have come or changed, and are not being written any more.",
     )
     def raw_files(context: dg.SensorEvaluationContext, workplace: Workplace) -> dg.SensorResult | dg.SkipReason:
-        seen: dict[str, str] = json.loads(context.cursor) if context.cursor else {}
-        looked = {stream: _found(workplace, stream) for stream in streams}
-        now = {stream: found for stream, (found, _) in looked.items() if found}
-        changed = {stream: "changed" if stream in seen else "come" for stream in now if now[stream] != seen.get(stream)}
-        writing = [stream for stream in changed if 0 <= time.time() - looked[stream][1] < SETTLED_SECONDS]
+        asked: dict[str, str] = json.loads(context.cursor) if context.cursor else {}
+        kept, reasons, told = {}, {}, []
+        for stream in streams:
+            found, before = _found(workplace, stream), asked.get(stream)
+            if found.problem:
+                told.append(found.problem)
+                kept[stream] = before
+            elif found.files is None:
+                told += [f"All original files of {stream} are gone; what was ingested of them stays."] if before else []
+            elif found.files != before and 0 <= time.time() - found.changed < SETTLED_SECONDS:
+                told.append(f"Files of {stream} are still being written.")
+                kept[stream] = before
+            elif found.files != before:
+                reasons[stream] = f"original files of {stream} have {'changed' if before else 'come'}"
+                kept[stream] = found.files
+            else:
+                again, why = _failed(context.instance, stream, found.files)
+                reasons |= {stream: why} if again else {}
+                told += [why] if why and not again else []
+                kept[stream] = found.files
+        context.update_cursor(json.dumps({stream: files for stream, files in kept.items() if files}))
+        if not reasons:
+            return dg.SkipReason(" ".join(told) or f"No original file of {', '.join(streams)} has come or changed.")
         # Without a run key, for files may come back as they were; the cursor knows what was asked for.
-        requests = [
-            dg.RunRequest(asset_selection=[stream_key(stream)], tags={WHY: f"original files of {stream} have {how}"})
-            for stream, how in changed.items()
-            if stream not in writing
-        ]
-        cursor = json.dumps({stream: found for stream in now if (found := seen.get(stream) if stream in writing else now[stream])})
-        if requests:
-            return dg.SensorResult(run_requests=requests, cursor=cursor)
-        context.update_cursor(cursor)
-        gone = [stream for stream in seen if stream not in now]
-        told = [f"Files of {', '.join(writing)} are still being written."] if writing else []
-        told += [f"All original files of {', '.join(gone)} are gone; what was ingested of them stays."] if gone else []
-        return dg.SkipReason(" ".join(told) or f"No original file of {', '.join(streams)} has come or changed.")
+        return dg.SensorResult(
+            run_requests=[
+                dg.RunRequest(asset_selection=[stream_key(stream)], tags={WHY: why, FILES: _tag(stream, kept[stream] or "")})
+                for stream, why in reasons.items()
+            ]
+        )
 
     return raw_files
 
 
-def _found(workplace: Workplace, stream: str) -> tuple[str | None, float]:
-    """A hash of the stream's original files (names, sizes and times of change), and when the last of them changed."""
+def _failed(instance: dg.DagsterInstance, stream: str, files: str) -> tuple[bool, str]:
+    """Whether files are to be asked for again, because the ingestion that was asked for has failed; and why, or why no longer."""
+    runs = instance.get_run_records(dg.RunsFilter(tags={FILES: _tag(stream, files)}), limit=MOST_TRIES)
+    if not runs or runs[0].dagster_run.status not in _FAILED:
+        return False, ""
+    last = instance.get_latest_materialization_event(stream_key(stream))
+    if last is not None and last.timestamp > runs[0].create_timestamp.timestamp():
+        return False, ""  # they are ingested: only a check has failed, or somebody has materialized the stream since
+    run = runs[0].dagster_run
+    events = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
+    reason = reason_of(entry.dagster_event for entry in events if entry.dagster_event)
+    ended = f"run {run.run_id[:8]} {_FAILED[run.status]}{f' ({reason})' if reason else ''}"
+    if len(runs) < MOST_TRIES or any(one.dagster_run.status not in _FAILED for one in runs):
+        return True, f"original files of {stream} are not ingested yet: {ended}"
+    return False, f"Original files of {stream} were asked for {MOST_TRIES} times, and {ended}; put them right, or materialize the stream."
+
+
+def _tag(stream: str, files: str) -> str:
+    return f"{stream} {files}"
+
+
+def _found(workplace: Workplace, stream: str) -> _Found:
+    """The original files of a stream."""
     from replay.lake import Lake
     from replay.streams.parsed import StreamError
     from replay.streams.raw import list_files
@@ -61,8 +112,10 @@ def _found(workplace: Workplace, stream: str) -> tuple[str | None, float]:
     folder = Lake(f"{workplace.raw}/{stream}")
     try:
         files = list_files(folder, workplace.declaration(stream))
-    except StreamError:
-        return None, 0.0
+    except StreamError as problem:
+        # What cannot be read may be there all the same: only a folder without a file of the stream has none.
+        return _Found() if f"no file in {folder.root} matches" in str(problem) else _Found(problem=str(problem))
     info = folder.files(folder.root).get_file_info([file.name for file in files])
-    told = [(file.name, file.size, str(one.mtime_ns)) for file, one in zip(files, info, strict=True)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16], max(one.mtime_ns or 0 for one in info) / 1e9
+    told = [(*astuple(file), str(one.mtime_ns)) for file, one in zip(files, info, strict=True)]
+    hashed = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    return _Found(hashed, max(one.mtime_ns or 0 for one in info) / 1e9)

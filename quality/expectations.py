@@ -29,6 +29,21 @@ class Expected:
     column: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "critical"
+    unit: str = "row"
+    """What is compared, in the singular."""
+
+    def broken(self) -> pl.Expr:
+        """Which rows break it; where only a column as a whole is judged, none does.
+
+        >>> pl.DataFrame({"share": [0.1, None, 0.3]}).select(at_most("few", "", "share", 0.2).broken())["share"].to_list()
+        [False, False, True]
+        """
+        value = pl.col(self.column)
+        if "value_set" in self.settings:
+            return (~value.is_in(self.settings["value_set"])).fill_null(False)
+        if self.kind == "ExpectColumnValuesToBeBetween":
+            return (value > self.settings["max_value"]).fill_null(False)
+        return pl.lit(False)
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,10 @@ class Outcome:
     """Some of the values that are wrong."""
     error: str | None = None
     """Why it could not be judged."""
+    unit: str = "row"
+    """What was looked at, in the singular."""
+    worst: tuple[Mapping[str, Any], ...] = ()
+    """Rows that break it, the worst first."""
 
     def told(self) -> str:
         """In a line."""
@@ -53,17 +72,17 @@ class Outcome:
             return f"it could not be judged: {self.error}"
         if not self.rows:
             return "there was nothing to compare"
-        return f"{self.rows:,} row{'' if self.rows == 1 else 's'} compared, {self.wrong:,} wrong"
+        return f"{self.rows:,} {self.unit}{'' if self.rows == 1 else 's'} compared, {self.wrong:,} wrong"
 
 
-def true(name: str, description: str, column: str, severity: Severity = "critical") -> Expected:
+def true(name: str, description: str, column: str, severity: Severity = "critical", unit: str = "row") -> Expected:
     """Expect a column of truth values to be true in every row; rows without a value do not count."""
-    return Expected(name, description, "ExpectColumnValuesToBeInSet", column, {"value_set": [True]}, severity)
+    return Expected(name, description, "ExpectColumnValuesToBeInSet", column, {"value_set": [True]}, severity, unit)
 
 
-def at_most(name: str, description: str, column: str, most: float, severity: Severity = "warning") -> Expected:
+def at_most(name: str, description: str, column: str, most: float, severity: Severity = "warning", unit: str = "row") -> Expected:
     """Expect a column of numbers to be no larger than this in any row; rows without a value do not count."""
-    return Expected(name, description, "ExpectColumnValuesToBeBetween", column, {"max_value": most}, severity)
+    return Expected(name, description, "ExpectColumnValuesToBeBetween", column, {"max_value": most}, severity, unit)
 
 
 def judge(frame: pl.DataFrame, suite: Sequence[Expected]) -> list[Outcome]:
@@ -80,7 +99,7 @@ def judge(frame: pl.DataFrame, suite: Sequence[Expected]) -> list[Outcome]:
 
 def unjudged(expected: Expected, reason: str) -> Outcome:
     """The outcome of an expectation that could not be judged: it has failed."""
-    return Outcome(expected.name, expected.description, expected.severity, False, 0, 0, error=reason)
+    return Outcome(expected.name, expected.description, expected.severity, False, 0, 0, error=reason, unit=expected.unit)
 
 
 def _by_great_expectations(frame: pl.DataFrame, suite: Sequence[Expected]) -> dict[str, Outcome]:
@@ -123,12 +142,14 @@ def _named_main() -> Iterator[None]:
 def _outcome(expected: Expected, result: Any, rows: int) -> Outcome:
     details = result.result or {}
     error = _error(result.exception_info)
-    examples = tuple(str(value) for value in details.get("partial_unexpected_list") or ())[:5]
+    # Of truth values all that are wrong are the same.
+    shown = [value for value in details.get("partial_unexpected_list") or () if not isinstance(value, bool)]
+    examples = tuple(str(value) for value in shown)[:5]
     wrong = int(details.get("unexpected_count") or 0)
     passed = bool(result.success) and error is None
     if not passed and not wrong and "observed_value" in details:
         examples, wrong = (f"observed {details['observed_value']}",), 1
-    return Outcome(expected.name, expected.description, expected.severity, passed, rows, wrong, examples, error)
+    return Outcome(expected.name, expected.description, expected.severity, passed, rows, wrong, examples, error, expected.unit)
 
 
 def _error(information: Any) -> str | None:

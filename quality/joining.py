@@ -12,7 +12,7 @@ import polars as pl
 
 from quality.oracles.aggregates import SCALE
 
-__all__ = ["compared", "unlike", "worst"]
+__all__ = ["compared", "equalities", "unlike", "worst"]
 
 TOLERANCE = 1e-9
 """Of the sum of absolute values."""
@@ -74,6 +74,11 @@ def compared(engine: pl.DataFrame, expected: pl.DataFrame, identity: Sequence[st
     return joined.select(*identity, side.alias("side"), "rows__engine", "rows__oracle", *values).sort(*identity)
 
 
+def equalities(joined: pl.DataFrame) -> dict[str, pl.Expr]:
+    """For each value of `compared`, whether it is equal."""
+    return {name.removesuffix("__equal"): pl.col(name) for name in joined.columns if name.endswith("__equal")}
+
+
 def worst(joined: pl.DataFrame, n: int) -> pl.DataFrame:
     """The rows of `compared` that differ most, side by side, with the names of the columns that differ; no row that is right.
 
@@ -83,8 +88,8 @@ def worst(joined: pl.DataFrame, n: int) -> pl.DataFrame:
     >>> worst(compared(engine, expected, ["key"], []), 3).select("key", "differ", "max_v__engine", "max_v__oracle").rows()
     [(2, 'max_v', 7, 6)]
     """
-    names = [name.removesuffix("__equal") for name in joined.columns if name.endswith("__equal")]
-    wrong = {name: ~pl.col(f"{name}__equal").fill_null(True) for name in names}
+    wrong = {name: ~equal.fill_null(True) for name, equal in equalities(joined).items()}
+    names = list(wrong)
     twice = (pl.col("rows__engine") > 1) | (pl.col("rows__oracle") > 1)
     out_of_place = (pl.col("side") != BOTH) | twice
     differing = pl.sum_horizontal(pl.lit(0), *wrong.values())

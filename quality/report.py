@@ -33,6 +33,7 @@ table { border-collapse: collapse; width: 100%; font-size: 14px; } th { text-ali
 th, td { padding: 6px 16px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; } tr > :last-child { padding-right: 0; }
 tr:last-child > * { border-bottom: 0; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; } .time { white-space: nowrap; }
+.error { overflow-wrap: anywhere; min-width: 260px; }
 .badge { border-radius: 999px; padding: 1px 10px; font-size: 13px; font-weight: 500; color: #fff; white-space: nowrap; }
 .passed { background: var(--good); } .failed { background: var(--bad); } .warned { background: var(--warn); }
 .differs { color: var(--bad); font-weight: 600; } .worst tr.engine > * { border-bottom: 0; padding-bottom: 0; }
@@ -83,6 +84,12 @@ def page(report: Report) -> str:
     checks = [_section("Checks", _checks(report.outcomes), "whole")]
     if report.worst:
         checks.append(_section("Rows that differ, engine beside oracle", _worst(report.worst), "worst"))
+    differing = {repr(row) for row in report.worst}
+    for outcome in report.outcomes:
+        if rows := [row for row in outcome.worst if repr(row) not in differing]:
+            checks.append(
+                _section(f"Rows that break: {_named(outcome)}", _worst(rows) if "side" in rows[0] else _exact_table(rows), "worst")
+            )
     pictures = [_section(caption, f'<img alt="{_text(caption)}" src="{_data(png)}">', "whole") for caption, png in report.pictures.items()]
     tables = [_section(caption, _table(rows)) for caption, rows in report.tables.items() if rows]
     facts = "".join(f"<tr><th>{_text(label)}</th><td>{_value(value)}</td></tr>" for label, value in report.facts.items())
@@ -132,23 +139,23 @@ def _checks(outcomes: Sequence[Outcome]) -> str:
     for outcome in sorted(outcomes, key=lambda outcome: outcome.passed):
         examples = f"<br>{_text(', '.join(outcome.examples))}" if outcome.examples and not outcome.passed else ""
         rows += (
-            f"<tr><td>{_badge(_state(outcome))}</td><td><b>{_text(outcome.name.replace('_', ' '))}</b><br>{_text(outcome.description)}</td>"
-            f'<td class="number">{_text(outcome.told())}{examples}</td></tr>'
+            f"<tr><td>{_badge(_state(outcome))}</td><td><b>{_text(_named(outcome))}</b><br>{_text(outcome.description)}</td>"
+            f'<td class="{"error" if outcome.error else "number"}">{_text(outcome.told())}{examples}</td></tr>'
         )
     return f"<table>{rows}</table>"
 
 
 def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Two lines for each row, the engine's above the oracle's; what differs is in red, to the last digit."""
+    """Two lines for each row, the engine's above the oracle's; what differs is in red, to the last digit, as is what names the row."""
     of_both = ("differ", "side", *(f"rows__{side}" for side in _SIDES))
     names = [name for name in rows[0] if name not in of_both and not name.endswith(("__engine", "__oracle"))]
     values = [name.removesuffix("__engine") for name in rows[0] if name.endswith("__engine") and name not in of_both]
     body = ""
     for row in rows:
-        differ = {name for name in values if row[f"{name}__engine"] != row[f"{name}__oracle"]}
+        differ = set(str(row["differ"]).split(", "))  # values that are near enough are not equal, and right
         for side in _SIDES:
-            shared = "".join(f'<td rowspan="2" class="time">{_value(row[name])}</td>' for name in names) if side == "engine" else ""
-            body += f'<tr class="{side}">{shared}<th>{side}</th>'
+            shared = "".join(f'<td rowspan="2" class="time">{_exactly(row[name])}</td>' for name in names) if side == "engine" else ""
+            body += f'<tr class="{side}">{shared}{_side(side, row[f"rows__{side}"])}'
             if str(row.get("side", "")).endswith(" only") and not str(row["side"]).startswith(side):
                 body += f'<td class="differs" colspan="{len(values)}">has no such row</td></tr>'
                 continue
@@ -161,10 +168,30 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
     return f'<table><tr>{head}</tr>{body}</table><p class="note">In red: what differs. Times are UTC.</p>'
 
 
+def _side(side: str, rows: int) -> str:
+    return f'<th class="differs">{side}: {rows:,} rows</th>' if rows > 1 else f"<th>{side}</th>"
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f'<th class="{_kind(value)}">{_text(name)}</th>' for name, value in rows[0].items())
-    body = "".join(f"<tr>{''.join(_cell(value) for value in row.values())}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    """Rows with numbers as people read them; a key is a name, whatever it looks like."""
+    body = "".join(
+        f"<tr>{''.join(_exact_cell(value) if name == 'key' else _cell(value) for name, value in row.items())}</tr>" for row in rows
+    )
+    return f"<table>{_head(rows[0])}{body}</table>"
+
+
+def _exact_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows to the last digit."""
+    body = "".join(f"<tr>{''.join(_exact_cell(value) for value in row.values())}</tr>" for row in rows)
+    return f"<table>{_head(rows[0])}{body}</table>"
+
+
+def _head(row: Mapping[str, Any]) -> str:
+    return "<tr>" + "".join(f'<th class="{_kind(value)}">{_text(name)}</th>' for name, value in row.items()) + "</tr>"
+
+
+def _named(outcome: Outcome) -> str:
+    return outcome.name.replace("_", " ")
 
 
 def _state(outcome: Outcome) -> str:
@@ -185,6 +212,10 @@ def _kind(value: Any) -> str:
 
 def _cell(value: Any) -> str:
     return f'<td class="{_kind(value)}">{_value(value)}</td>'
+
+
+def _exact_cell(value: Any) -> str:
+    return f'<td class="{_kind(value)}">{_exactly(value)}</td>'
 
 
 def _number(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 Found by their files: a further technique adds one and changes none. A module has `Settings` (a Dagster config with the field
 `technique`, and `spec()` that makes the plain specification), `RESULTS` (the specification of each stream's results asset) and
-`picture(results, tuples, spec)`.
+`picture(shown, tuples, spec)`.
 """
 
 from __future__ import annotations

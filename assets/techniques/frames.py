@@ -5,12 +5,18 @@ The technique itself is in engines/frames, its oracle in quality/oracles/frames.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field
 
-from assets.techniques.settings import Aggregate, Clock
+from assets.techniques.settings import Aggregate, Clock, choices
+from engines.frames.spec import Threshold
+
+if TYPE_CHECKING:
+    from assets.shown import Shown
+
+Unknown = choices("Unknown", Threshold, "unknown")
 
 RESULTS: dict[str, dict[str, Any]] = {
     "traffic": {
@@ -33,7 +39,10 @@ class Settings(Clock):
     where: str = Field(default="speed < 40", description="What every tuple of a frame satisfies, such as speed < 40 and volume > 0.")
     min_duration: str = Field(default="3m", description="Least time from the first to the last tuple of a frame, such as 90s or 3m.")
     min_tuples: int = Field(default=1, description="Least number of tuples of a frame.")
-    unknown: str = Field(default="skip", description="A tuple for which it is unknown ends a frame (break) or is left out (skip).")
+    unknown: Unknown = Field(  # type: ignore[valid-type]
+        default=Unknown["skip"], description="A tuple for which it is unknown ends a frame (break) or is left out (skip)."
+    )
+    key: str | None = Field(default=None, description="The column by which tuples are framed. Default: the stream's key, if it has one.")
     aggregates: list[Aggregate] = Field(
         default=[{"kind": "count"}, {"kind": "mean", "column": "speed"}, {"kind": "min", "column": "speed"}],  # type: ignore[list-item]
         description="What is computed over the tuples of a frame.",
@@ -41,16 +50,22 @@ class Settings(Clock):
 
     def spec(self) -> dict[str, Any]:
         """The specification."""
-        names = ("where", "min_duration", "min_tuples", "unknown")
-        frame = {"kind": "threshold", **{name: getattr(self, name) for name in names}}
+        frame = {
+            "kind": "threshold", "where": self.where, "min_duration": self.min_duration, "min_tuples": self.min_tuples,
+            "unknown": self.unknown.value,
+        }  # fmt: skip
         return {
             "technique": "frames", "delay": self.delay, "lateness": self.lateness, "frame": frame,
+            **({"key": self.key} if self.key is not None else {}),
             "aggregates": [aggregate.spec() for aggregate in self.aggregates],
         }  # fmt: skip
 
 
-def picture(results: pa.Table, tuples: pa.Table, spec: dict[str, Any]) -> bytes:
+def picture(shown: Shown, tuples: pa.Table, spec: dict[str, Any]) -> bytes:
     """Episodes over the signal."""
     from assets.pictures import picture_of_episodes  # the plotting library takes a moment to import
 
-    return picture_of_episodes(results, tuples, str(spec["frame"]["where"]))
+    if (key := spec.get("key") or "key") != "key":
+        there = [name for name in tuples.column_names if name not in ("key", key)]
+        tuples = tuples.select([*there, key]).rename_columns([*there, "key"])
+    return picture_of_episodes(shown, tuples, str(spec["frame"]["where"]))

@@ -5,13 +5,19 @@ The technique itself is in engines/slicing, its oracle in quality/oracles/slicin
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from assets.techniques.settings import Aggregate, Clock
+from assets.techniques.settings import Aggregate, Clock, choices
+from engines.slicing.spec import Spec
+
+if TYPE_CHECKING:
+    from assets.shown import Shown
+
+Algorithm = choices("Algorithm", Spec, "algorithm")
 
 RESULTS: dict[str, dict[str, Any]] = {
     "debs2013": {
@@ -80,15 +86,21 @@ class Settings(Clock):
     """General slicing: queries over one stream that share slices."""
 
     technique: Literal["slicing"] = "slicing"
+    algorithm: Algorithm = Field(  # type: ignore[valid-type]
+        default=Algorithm["auto"], description="How windows are computed; the results are the same."
+    )
     queries: list[Query] = Field(default=[{"name": "last_20s"}], description="The queries; they share slices.")  # type: ignore[list-item]
 
     def spec(self) -> dict[str, Any]:
         """The specification."""
-        return {"technique": "slicing", "delay": self.delay, "lateness": self.lateness, "queries": [query.spec() for query in self.queries]}
+        return {
+            "technique": "slicing", "delay": self.delay, "lateness": self.lateness, "algorithm": self.algorithm.value,
+            "queries": [query.spec() for query in self.queries],
+        }  # fmt: skip
 
 
-def picture(results: pa.Table, tuples: pa.Table, spec: dict[str, Any]) -> bytes:
+def picture(shown: Shown, tuples: pa.Table, spec: dict[str, Any]) -> bytes:
     """Windows over time."""
     from assets.pictures import picture_of_windows  # the plotting library takes a moment to import
 
-    return picture_of_windows(results, tuples, spec["queries"])
+    return picture_of_windows(shown, tuples, spec["queries"])

@@ -44,6 +44,9 @@ def replay(
     again: Annotated[bool, typer.Option("--again", help="With --days: also those that are published and stand.")] = False,
     one_by_one: Annotated[bool, typer.Option("--one-by-one", help="With --days: a run for each day.")] = False,
     publish_as: Annotated[str | None, typer.Option(metavar="NAME", help="With --days: the name of the published results.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --days: in the place of results that another specification has under this name.")
+    ] = False,
     early: Annotated[
         bool | None,
         typer.Option("--early/--no-early", help="Without --days: write results when they are due and revise them. [default: early]"),
@@ -72,12 +75,12 @@ def replay(
         from replay.lake import Lake
 
         if days is None:
-            _refuse("without", again=again or None, one_by_one=one_by_one or None, publish_as=publish_as)
+            _refuse("without", again=again or None, one_by_one=one_by_one or None, publish_as=publish_as, replace=replace or None)
             plans = plan_whole(Lake(lake), content, stream, **settings, **_given(early=early, flush=flush))
         else:
             _refuse("with", early=early, flush=flush)
             settings |= _given(publish=publish_as)
-            plans = plan_backfill(Lake(lake), content, stream, span, again=again, one_by_one=one_by_one, **settings)
+            plans = plan_backfill(Lake(lake), content, stream, span, again=again, one_by_one=one_by_one, replace=replace, **settings)
         _show([done.document() for done in carry_out(plans, master=master)], json=json)
 
 
@@ -198,8 +201,11 @@ def _end(steps: list[dict[str, Any]], *, json: bool, lake: str) -> None:
         show_steps(steps, lake)
     if undone := [step["what"] for step in steps if step["error"]]:
         raise Told(f"Not done: {', '.join(undone)}.", FAILED)
-    if any(not step["passed"] for step in steps):
-        raise Told("A check has failed; the reports show which rows differ.", FAILED)
+    if failed := [step for step in steps if not step["passed"]]:
+        from replay.lake import Lake
+
+        page = f"{Lake(lake).root}/reports/index.html" if any(step["report"] for step in failed) else "the asset's page in the UI"
+        raise Told(f"A check has failed: {', '.join(step['what'] for step in failed)}; {page} shows what is wrong.", FAILED)
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from dagster import AssetKey
@@ -23,18 +22,19 @@ from assets.techniques import technique_modules
 from assets.workplace import Workplace
 from orchestration.building import build_defs
 from orchestration.cli.given import read_days
-from orchestration.cli.sentences import FAILED, Told
+from orchestration.cli.sentences import Told
 from orchestration.cli.spark import written_to
 from orchestration.demo import Step, StepError, checked_again, demo, materialized
 from orchestration.instance import home, instance
 from orchestration.schedules import all_days, days_to_replay, of_range
+from replay.lake import Lake
 from replay.span import neighbours
 from replay.streams.declaration import declared
 
 
 def run_demo(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
     """The demonstration."""
-    return _documents(lambda: list(demo(_workplace(lake, raw, master), _tell)))
+    return _documents(demo(_workplace(lake, raw, master), _tell))
 
 
 def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> list[dict[str, Any]]:
@@ -53,14 +53,12 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
     make_days_known(place, stream, there)
     defs, key = build_defs(workplace), results_key(technique, stream)
 
-    def steps() -> list[Step]:
-        done = []
+    def steps() -> Iterator[Step]:
         for first, last in neighbours(chosen):
             _tell(f"{results}: {first} to {last}")
-            done.append(materialized(defs, place, key, f"{results} {first}..{last}", tags=of_range(first, last)))
-        return done
+            yield materialized(defs, place, key, f"{results} {first}..{last}", tags=of_range(first, last))
 
-    return _documents(steps)
+    return _documents(steps())
 
 
 def run_quality(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
@@ -72,14 +70,13 @@ def run_quality(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
     defs, place = build_defs(workplace), instance()
 
     def checks(key: AssetKey) -> Step:
-        what = f"checks of {'/'.join(key.path)}"
         try:
-            return checked_again(defs, place, key, what)
+            return checked_again(defs, place, key, f"checks of {'/'.join(key.path)}")
         except StepError as problem:
             _tell(str(problem))
-            return Step(what, error=str(problem))
+            return problem.step
 
-    return _documents(lambda: [checks(key) for key in there])
+    return _documents(map(checks, there))
 
 
 def _there(workplace: Workplace) -> list[AssetKey]:
@@ -96,22 +93,25 @@ def _there(workplace: Workplace) -> list[AssetKey]:
     return [key for key, places in folders.items() if any(files.get_file_info(FileSelector(name, allow_not_found=True)) for name in places)]
 
 
-def _documents(run: Callable[[], list[Step]]) -> list[dict[str, Any]]:
-    """Run steps, and keep what Dagster and Spark say to themselves in a file beside the instance."""
+def _documents(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Do steps, up to one that cannot be done, and keep what Dagster and Spark say to themselves in a file beside the instance."""
+    done = []
     try:
         with (home() / "reprise.log").open("a") as log, written_to(log):
-            steps = run()
-        return [asdict(step) | {"checks": dict(step.checks), "passed": step.passed} for step in steps]
+            for step in steps:
+                done.append(step)
     except StepError as problem:
-        raise Told(str(problem), FAILED) from None
+        _tell(str(problem))
+        done.append(problem.step)
+    return [asdict(step) | {"checks": dict(step.checks), "passed": step.passed} for step in done]
 
 
 def _workplace(lake: str, raw: str, master: str) -> Workplace:
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore")
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
-    given = {"lake": str(Path(lake).resolve()), "raw": str(Path(raw).resolve()), "master": master}
-    return Workplace(**{**Workplace.here().model_dump(), **given})
+    given = {**Workplace.here().model_dump(), "lake": lake, "raw": raw, "master": master}
+    return Workplace(**{**given, "lake": Workplace(**given).place.root, "raw": Lake(raw).root})
 
 
 def _known(results: str) -> tuple[str, str, dict[str, Any]]:

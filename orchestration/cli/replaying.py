@@ -13,6 +13,7 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+from engines import build
 from orchestration.cli.sentences import Told
 from orchestration.cli.showing import Display
 from orchestration.cli.spark import quiet_session
@@ -20,7 +21,7 @@ from replay.backfill import pending, plan_days
 from replay.claims import claimed
 from replay.lake import Lake
 from replay.plan import PLAN, Plan
-from replay.publish import Publication, publish, results_address, results_name
+from replay.publish import Publication, publish, published_days, results_address, results_name
 from replay.runs import Replayed, execute, load_plan, plan_run
 from replay.span import all_days, of_days
 
@@ -51,6 +52,7 @@ class Done:
             "batches": progress.batch + 1,
             "seconds": round(progress.seconds, 3),
             "tuples_per_second": round(progress.tuples_per_second, 1),
+            "clock": progress.clock.isoformat() if progress.clock else None,
             "watermark": progress.watermark.isoformat() if progress.watermark else None,
             "outputs": {name: plan.output(name) for name in [*plan.operator.outputs, "late"]},
             "published": _published(self.publication) if self.publication else None,
@@ -72,6 +74,7 @@ def plan_backfill(
     *,
     again: bool,
     one_by_one: bool,
+    replace: bool,
     **settings: Any,
 ) -> Plans:
     """The plans of a backfill: of all days that are asked for and do not stand. All are checked before the first is replayed."""
@@ -79,11 +82,32 @@ def plan_backfill(
     first, last = days or (all_days(whole.logs)[0], all_days(whole.logs)[-1])
     of_days(whole.logs, whole.engine, first, last)
     lake.address("runs", whole.run)
+    if not replace:
+        _refuse_another(whole)
     wanted = map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
     ranges = pending(lake, spec, streams, wanted, again=again, one_by_one=one_by_one, publish_as=settings.get("publish"))
     if len(ranges) > 1 and "run" in settings:
         raise Told(f"run: {settings['run']!r} given, and these days take {len(ranges)} runs; allowed is a name only where one is enough.")
     return [partial(plan_days, lake, spec, streams, *span, **settings) for span in ranges]
+
+
+def _refuse_another(plan: Plan) -> None:
+    """Refuse to publish under a name that has another specification: all days of it would be emptied."""
+    from assets.techniques import technique_modules  # brings Dagster's libraries
+
+    name, fingerprint = results_name(plan), plan.engine.spec.fingerprint()
+    assets = {f"{t}__{s}": (f"{t}/{s}", spec) for t, module in technique_modules().items() for s, spec in module.RESULTS.items()}
+    asset, spec = assets.get(name, ("", None))
+    if spec is not None and build(spec).spec.fingerprint() != fingerprint:
+        whose = f"the results asset {asset} is published so"
+    elif any(record["fingerprint"] != fingerprint for record in published_days(plan.lake, name).values()):
+        whose = "days are published so"
+    else:
+        return
+    raise Told(
+        f"publish_as: {name!r} given, and {whose} with another specification; allowed are another name (--publish-as NAME), "
+        "or to replace what is there (--replace)."
+    )
 
 
 def plan_resumed(lake: Lake, run: str) -> Plans:

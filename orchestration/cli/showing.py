@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +89,8 @@ def tell(now: runs.Progress) -> str:
     parts = [
         f"{short(now.tuples)}/{short(now.total)} tuples",
         f"{short(now.tuples_per_second)}/s",
-        f"at {now.watermark:%Y-%m-%d %H:%M:%S}" if now.watermark else "at its beginning",
+        f"at {now.clock:%Y-%m-%d %H:%M:%S}" if now.clock else "at its beginning",
+        f"watermark {now.watermark:%Y-%m-%d %H:%M:%S}" if now.watermark else "",
         f"{short(now.late)} late",
         "" if left is None else f"{_minutes(left)} left",
     ]
@@ -135,19 +135,23 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def show_steps(steps: Sequence[dict[str, Any]], lake: str) -> None:
     """What was done, how fast, what was checked, and where to look."""
-    table = _table("what", "tuples", "results", "seconds", "tuples/s", "checks", "", right=0)
+    from replay.lake import Lake
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("what", "tuples", "results", "seconds", "tuples/s", "checks passed", "not passed"):
+        table.add_column(name, justify="left" if name in ("what", "not passed") else "right", overflow="fold")
     for step in steps:
+        numbers = ["" if step[name] is None else f"{step[name]:,}" for name in ("tuples", "results")]
         speed = f"{step['tuples'] / step['seconds']:,.0f}" if step["tuples"] and step["seconds"] else ""
-        results = "" if step["results"] is None else f"{step['results']:,}"
-        checks = f"{sum(step['checks'].values())} of {len(step['checks'])} passed" if step["checks"] else ""
+        checks = f"{sum(step['checks'].values())} of {len(step['checks'])}" if step["checks"] else ""
         wrong = [name for name, passed in step["checks"].items() if not passed]
         failed = step["error"] or ", ".join(f"{name} (warning)" if name in step["warnings"] else name for name in wrong)
-        table.add_row(step["what"], f"{step['tuples']:,}", results, f"{step['seconds']:.1f}", speed, checks, failed)
-    console = _out()
+        table.add_row(step["what"], *numbers, f"{step['seconds']:.1f}", speed, checks, failed)
+    console, root = _out(), Lake(lake).root
     console.print(table)
-    console.print(f"lake:    {Path(lake).resolve()}", soft_wrap=True, markup=False)
+    console.print(f"lake:    {root}", soft_wrap=True, markup=False)
     if any(step["report"] for step in steps):
-        console.print(f"reports: {Path(lake).resolve()}/reports/index.html", soft_wrap=True, markup=False)
+        console.print(f"reports: {root}/reports/index.html", soft_wrap=True, markup=False)
     console.print("UI:      make ui", markup=False)
 
 

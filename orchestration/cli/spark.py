@@ -51,10 +51,9 @@ def _started(master: str, log: IO[str]) -> SparkSession:
         with written_to(log):
             spark = session(master)
     except Exception as problem:
-        lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")]
-        # Of a failure in Java the first line tells only that there was one.
-        cause = lines[min(1, len(lines) - 1)] if lines[0].startswith("An error occurred while calling") else lines[0]
-        raise Told(f"Spark could not be started on {master} ({cause}).", FAILED) from problem
+        from assets.workplace import not_started  # brings Dagster's libraries
+
+        raise Told(not_started(master, problem), FAILED) from problem
     return spark
 
 

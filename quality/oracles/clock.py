@@ -30,11 +30,20 @@ def split(log: pl.LazyFrame, spec: TechniqueSpec) -> tuple[pl.LazyFrame, pl.Lazy
     return log.filter(~is_late), log.filter(is_late).select("arrival", *tuple_columns, watermark).sort("arrival")
 
 
+def day_of(log_days: Sequence[date]) -> pl.Expr:
+    """The day that a row with the column `decided` belongs to.
+
+    That in which it was decided (UTC). What was decided before the log's first day belongs to the first; what was decided after its last
+    day, or by the flush alone, to the last.
+
+    Args:
+        log_days: days of the log, of which the first and the last count: those of its first and of its last clock.
+    """
+    return pl.col("decided").dt.date().fill_null(max(log_days)).clip(min(log_days), max(log_days))
+
+
 def of_days(rows: pl.DataFrame, first: date, last: date, log_days: Sequence[date]) -> pl.DataFrame:
     """The rows that belong to the days from `first` to `last`, both included.
-
-    A row belongs to the (UTC) day in which it was decided. What was decided before the log's first day belongs to the first; what was
-    decided after its last day, or by the flush alone, to the last.
 
     >>> from datetime import datetime, UTC
     >>> rows = pl.DataFrame({"decided": [datetime(2024, 5, 1, 23, 59, 59, 999_999, UTC), datetime(2024, 5, 9, tzinfo=UTC), None]})
@@ -46,7 +55,6 @@ def of_days(rows: pl.DataFrame, first: date, last: date, log_days: Sequence[date
         rows: rows of any output, with the column `decided`.
         first: the first day that is asked for.
         last: the last day that is asked for.
-        log_days: days of the log, of which the first and the last count: those of its first and of its last clock.
+        log_days: days of the log.
     """
-    day = pl.col("decided").dt.date().fill_null(max(log_days)).clip(min(log_days), max(log_days))
-    return rows.filter(day.is_between(first, last))
+    return rows.filter(day_of(log_days).is_between(first, last))

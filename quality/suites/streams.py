@@ -21,6 +21,8 @@ INTERVALS, TIMES_BEFORE = 1000, 3
 MORE_THAN_WITHIN, TIMES_WITHIN = 0.1, 3
 """So much further than within a day a distribution may move from one day to the next, if its median moves no more than so many times as
 far: a counter does."""
+_UNITS = {"raw_files": "raw file", "columns": "column", "files": "file", "days": "day", "values": "daily column"}
+"""What a row of each table is."""
 UNIT_FACTOR = 3.0
 """Another unit is at least so far off: feet for metres, Fahrenheit for Celsius, milliseconds for seconds."""
 
@@ -55,8 +57,7 @@ class Judged:
     def worst(self, tables: Mapping[str, pl.DataFrame], n: int) -> pl.DataFrame:
         """The rows that are wrong, worst first."""
         column = self.expected.column
-        wrong = tables[self.table].filter(pl.col(column) > self.expected.settings["max_value"])
-        return wrong.sort(column, descending=True).select(*self.beside, column).head(n)
+        return tables[self.table].filter(self.expected.broken()).sort(column, descending=True).select(*self.beside, column).head(n)
 
 
 def suite(limits: Limits | None = None) -> list[Judged]:
@@ -65,7 +66,7 @@ def suite(limits: Limits | None = None) -> list[Judged]:
 
 
 def _critical(name: str, table: str, measure: str, description: str, beside: str) -> Judged:
-    return Judged(at_most(name, description, measure, 0.0, "critical"), table, tuple(beside.split()))
+    return Judged(at_most(name, description, measure, 0.0, "critical", _UNITS[table]), table, tuple(beside.split()))
 
 
 _CRITICAL = [
@@ -115,7 +116,7 @@ _CRITICAL = [
 
 def _warnings(limits: Limits) -> list[Judged]:
     def warning(name: str, table: str, measure: str, most: float, description: str, beside: str) -> Judged:
-        return Judged(at_most(name, description, measure, most), table, tuple(beside.split()))
+        return Judged(at_most(name, description, measure, most, unit=_UNITS[table]), table, tuple(beside.split()))
 
     return [
         warning(

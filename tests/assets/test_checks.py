@@ -13,13 +13,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from assets import checks
-from assets.checks import verify_published
+from assets import verification
+from assets.results import LAUNCHED
+from assets.verdicts import tell_days
+from assets.verification import verify_published
+from assets.workplace import Workplace
 from engines.contract import TIMESTAMP
 from quality.suites.results import suite
 from replay.lake import Lake
 from replay.log_writer import append
 from tests.orchestration.driving import FRAMES, SPEC, Platform
+from tests.replay.harness import in_process
 
 DAY = 86_400_000_000
 NAMES = [expected.name for expected in suite("frames")]
@@ -29,9 +33,39 @@ def verdicts(done: dg.ExecuteInProcessResult) -> dict[str, bool]:
     return {check.check_name: bool(check.passed) for check in done.get_asset_check_evaluations()}
 
 
+def about(done: dg.ExecuteInProcessResult, name: str) -> str:
+    """What every check of a run tells under a name."""
+    (value,) = {str(check.metadata[name].value) for check in done.get_asset_check_evaluations()}
+    return value
+
+
 def told(done: dg.ExecuteInProcessResult) -> str:
-    (sentence,) = {str(check.metadata["told"].value) for check in done.get_asset_check_evaluations()}
-    return sentence
+    return about(done, "told")
+
+
+def replayed(platform: Platform, *days: str) -> dg.ExecuteInProcessResult:
+    """Days of frames on traffic with their checks, in one run."""
+    tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workplace, "spark", None)
+        patch.setattr("replay.runs.execute", in_process)
+        return platform.run([FRAMES], **({"partition_key": days[0]} if len(days) == 1 else {"tags": tags}))
+
+
+def spoil(platform: Platform, *days: str) -> None:
+    """One row of each of these days is wrong."""
+    rows = platform.published()
+    here = pl.col("day").cast(pl.String).is_in(days) & (pl.int_range(pl.len()).over("day") == 0)
+    assert rows.filter(here).height == len(days)
+    wrong = rows.with_columns(min_speed=pl.when(here).then(pl.col("min_speed") - 1.0).otherwise("min_speed"))
+    options = {"partition_by": ["day"]}
+    wrong.write_delta(f"{platform.workplace.lake}/results/frames__traffic", mode="overwrite", delta_write_options=options)
+
+
+def shown(platform: Platform) -> dict[str, bool]:
+    """The verdicts that the UI shows: the last of each check."""
+    found = {name: platform.instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(FRAMES, name)) for name in NAMES}
+    return {name: bool(record and record.evaluation and record.evaluation.passed) for name, record in found.items()}
 
 
 def red(platform: Platform, days: list[str]) -> list[str]:
@@ -55,12 +89,14 @@ def test_every_day_is_judged_by_the_log_that_it_was_replayed_from(tmp_path: Path
     assert red(platform, platform.days) == []
     platform.month(5)
     assert platform.replay(platform.days[3]).success
-    assert red(platform, platform.days) == []
-    assert verdicts(platform.checks(FRAMES)) == dict.fromkeys(NAMES, True)
+    assert red(platform, platform.days[:4]) == []
+    done = platform.checks(FRAMES)
+    assert verdicts(done) == dict.fromkeys(NAMES, True)
+    assert about(done, "days") == "2011-09-01 to 2011-09-04 (not published: 2011-09-05)"
     # It is a jam that tells the versions apart: replayed again, the third day is another.
     assert platform.replay(platform.days[2]).success
     assert not platform.published().filter(pl.col("day") == date(2011, 9, 3)).equals(before.filter(pl.col("day") == date(2011, 9, 3)))
-    assert red(platform, platform.days) == []
+    assert red(platform, platform.days[:4]) == []
 
 
 def test_sealed_days_whose_tuples_have_not_changed_share_the_newest_version(lake: Lake) -> None:
@@ -83,7 +119,7 @@ def test_sealed_days_whose_tuples_have_not_changed_share_the_newest_version(lake
         }
 
     def found(arrivals: int) -> list[tuple[int, list[int]]]:
-        return [(log.version, [day.day for day in of]) for log, of in checks._logs(lake, "s", known(arrivals), days)]
+        return [(log.version, [day.day for day in of]) for log, of in verification._logs(lake, "s", known(arrivals), days)]
 
     assert found(10) == [(0, [3]), (1, [1, 2, 4])]  # the second version wrote arrivals from 10 on
     assert found(11) == [(0, [2, 3]), (1, [1, 4])]
@@ -92,7 +128,7 @@ def test_sealed_days_whose_tuples_have_not_changed_share_the_newest_version(lake
 def test_results_that_cannot_be_judged_are_red_in_every_check_and_say_why(tmp_path: Path) -> None:
     platform = Platform(tmp_path)
     assert platform.checks(FRAMES).get_asset_check_evaluations()[0].metadata["told"].value == (
-        "it could not be judged: results/frames__traffic: none of these days is published; replay them first."
+        "it could not be judged: results/frames__traffic: no day is published; replay some first."
     )
     platform.month(2)
     assert all(platform.replay(day).success for day in platform.days)
@@ -115,14 +151,107 @@ def test_results_that_cannot_be_judged_are_red_in_every_check_and_say_why(tmp_pa
 
     assert "frames__traffic" in damaged("frames__traffic")
     assert "frames__traffic__late" in damaged("frames__traffic__late")
-    assert "none of these days is published" in damaged("frames__traffic__days")
+    assert "no day is published" in damaged("frames__traffic__days")
     assert "column 'min_speed': the engine has none, the oracle Float64" in damaged(column="min_speed")
+
+
+def test_a_red_day_is_not_covered_by_the_next_green_one(tmp_path: Path) -> None:
+    """Day 2 is spoilt and found so; days 3 and 4 are replayed, and are right. Green it is when day 2 is right again, in whatever run.
+
+    | day 1 | day 2 | day 3 | day 4 |
+              red      ok      ok        each check judges day 2 again
+    """
+    platform = Platform(tmp_path)
+    platform.month(5)
+    first, second, third, fourth, _ = platform.days
+    assert verdicts(replayed(platform, first, second, third)) == dict.fromkeys(NAMES, True)
+    spoil(platform, second)
+    done = platform.checks(FRAMES)
+    wrong = {name: name != "exact_values_are_equal" for name in NAMES}
+    assert verdicts(done) == wrong
+    for days in ((third,), (fourth,), (third, fourth)):
+        done = replayed(platform, *days)
+        assert verdicts(done) == shown(platform) == wrong
+        (check,) = [check for check in done.get_asset_check_evaluations() if not check.passed]
+        assert check.metadata["red_days"].value == second
+        assert about(done, "days") == tell_days([date.fromisoformat(day) for day in (second, *days)])
+    assert verdicts(replayed(platform, second)) == shown(platform) == dict.fromkeys(NAMES, True)
+    assert verdicts(replayed(platform, fourth)) == shown(platform) == dict.fromkeys(NAMES, True)
+
+
+def test_days_that_could_not_be_judged_are_judged_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = Platform(tmp_path)
+    platform.month(3)
+    first, second, third = platform.days
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "_logs", broken)
+        assert told(replayed(platform, first)) == "it could not be judged: no memory"
+    spoil(platform, first)
+    done = replayed(platform, second)
+    assert [name for name, passed in verdicts(done).items() if not passed] == ["exact_values_are_equal"]
+    assert about(done, "days") == f"{first} to {second}"
+
+
+def test_days_that_are_asked_for_and_not_published_are_red_and_named(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(5)
+    first, second, third, fourth, _ = platform.days
+    assert all(platform.replay(day).success for day in (first, third))
+    asked = [date.fromisoformat(day) for day in (first, second, third, fourth)]
+    with pytest.raises(ValueError, match=f"^results/frames__traffic: {second}, {fourth} are not published; replay them first.$"):
+        verify_published(platform.workplace, SPEC, "traffic", "frames__traffic", asked)
+    alone = platform._job("checks_alone", dg.AssetSelection.checks_for_assets(FRAMES))
+    tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": second}
+    done = alone.execute_in_process(instance=platform.instance, raise_on_error=False, tags=tags)
+    assert verdicts(done) == dict.fromkeys(NAMES, False)
+    assert told(done) == f"it could not be judged: results/frames__traffic: {second} is not published; replay it first."
+    assert about(platform.checks(FRAMES), "days") == f"{first}, {third} (not published: {second}, {fourth} to {platform.days[4]})"
+
+
+def test_days_of_another_specification_are_one_sentence(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(2)
+    assert all(platform.replay(day).success for day in platform.days)
+    first, second = (date.fromisoformat(day) for day in platform.days)
+    other = {**SPEC, "frame": {**SPEC["frame"], "where": "speed < 30"}}
+    with pytest.raises(ValueError, match=f"{first} was published with another specification; replay it.$"):
+        verify_published(platform.workplace, other, "traffic", "frames__traffic", [first])
+    with pytest.raises(ValueError, match=f"{first} to {second} were published with another specification; replay them.$"):
+        verify_published(platform.workplace, other, "traffic", "frames__traffic", None)
+
+
+def test_checks_of_what_was_never_launched_are_red_and_say_so(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    done = platform.checks(LAUNCHED)
+    assert set(verdicts(done).values()) == {False}
+    assert told(done) == "it could not be judged: nothing was launched yet; run the job replay first."
+
+
+def test_a_name_that_techniques_share_is_described_for_each_of_them(tmp_path: Path) -> None:
+    graph = Platform(tmp_path).defs.resolve_asset_graph()
+    described = graph.get_check_spec(dg.AssetCheckKey(LAUNCHED, "times_are_ordered")).description or ""
+    for technique in ("frames", "slicing"):
+        (own,) = [expected.description for expected in suite(technique) if expected.name == "times_are_ordered"]
+        assert f"{technique.capitalize()}: {own}" in described
+    assert graph.get_check_spec(dg.AssetCheckKey(LAUNCHED, "sums_agree")).description == suite("frames")[4].description
+
+
+def test_checks_wait_for_no_run_but_those_that_write_what_they_judge(tmp_path: Path) -> None:
+    graph = Platform(tmp_path).defs.resolve_asset_graph()
+    for check in graph.asset_check_keys:
+        pools = graph.assets_def_for_key(check).op.pool, graph.get(check.asset_key).assets_def.op.pool  # type: ignore[attr-defined]
+        assert pools[0] == pools[1] is not None, check
 
 
 def test_a_report_that_cannot_be_written_takes_no_verdict_with_it(tmp_path: Path) -> None:
     platform = Platform(tmp_path)
     platform.month(2)
     assert all(platform.replay(day).success for day in platform.days)
+    shutil.rmtree(Path(platform.workplace.lake, "reports"), ignore_errors=True)
     Path(platform.workplace.lake, "reports").write_text("a file where a folder should be")
     done = platform.checks(FRAMES)
     assert done.success

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from datetime import date
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
 from assets.pictures import picture_of_batches, picture_of_comparison, picture_of_episodes, picture_of_windows
 from assets.profile_pictures import picture_of_profile
+from assets.shown import MOST_KEYS, MOST_ROWS, Shown, counted, shown_results
 from assets.signals import MOST_READ, most_frequent, signal_of
 from assets.workplace import Workplace
 from engines.contract import TIMESTAMP
@@ -78,6 +84,10 @@ def windows(n: int, keys: list[str | None]) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def shown(rows: pa.Table) -> Shown:
+    return Shown(rows, counted(pl.from_arrow(rows).lazy()))  # type: ignore[union-attr]
+
+
 def frames(n: int, keys: list[str | None]) -> pa.Table:
     key = pa.array([keys[i % len(keys)] for i in range(n)], pa.string())
     return pa.table({"key": key, "start": times(10 * np.arange(n)), "end": times(10 * np.arange(n) + 3)})
@@ -90,10 +100,12 @@ def frames(n: int, keys: list[str | None]) -> pa.Table:
 def test_results_can_be_drawn_whatever_there_is_of_them(n: int, keys: list[str | None]) -> None:
     signal, one = tuples(n, keys), frames(1, ["a"])
     drawn = [
-        picture_of_windows(windows(n, keys), signal, QUERIES),
-        picture_of_episodes(frames(n // 20, keys), signal, "speed < 40"),
-        picture_of_episodes(one, signal, "speed < 40 and key is not null"),
-        picture_of_batches(metrics_table({"batch": i, "tuples": 3, "due": i, "final": i, "lift_seconds": 0.1} for i in range(n // 100))),
+        picture_of_windows(shown(windows(n, keys)), signal, QUERIES),
+        picture_of_episodes(shown(frames(n // 20, keys)), signal, "speed < 40"),
+        picture_of_episodes(shown(one), signal, "speed < 40 and key is not null"),
+        picture_of_batches(
+            metrics_table({"batch": i, "tuples": 3, "clock": i, "due": i, "final": i, "lift_seconds": 0.1} for i in range(n // 100))
+        ),
     ]
     for png in drawn:
         assert size(png)[0] in (990, 792)
@@ -127,3 +139,64 @@ def test_the_signal_is_of_the_key_with_most_results_and_knows_its_units(lake: La
     assert found["speed"].to_pylist() == [float(i) for i in range(n) if first[i] and i % 2 == 1]
     assert n < MOST_READ
     assert signal_of(Workplace(lake=lake.root), log, spec, results.slice(0, 0), log.days()).num_rows == n
+
+
+def texts(monkeypatch: pytest.MonkeyPatch, draw: Callable[[], bytes]) -> list[str]:
+    """All that is written in a picture: titles, labels of axes, legends, ticks."""
+    found: list[str] = []
+    real = FigureCanvasAgg.print_png
+
+    def read(canvas: FigureCanvasAgg, out: Any) -> None:
+        real(canvas, out)
+        found[:] = [text.get_text() for text in canvas.figure.findobj(Text) if text.get_text() and text.get_visible()]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FigureCanvasAgg, "print_png", read)
+        draw()
+    return found
+
+
+def test_all_results_are_counted_and_rows_are_read_of_every_key_that_is_drawn(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A published table is clustered by key: its first rows are those of one key. Keys with more windows come first.
+
+    key    k00      k01      ...  k06                 on one day; another day is not asked for
+    rows   |30,000| |29,999| ...  |29,994|
+    """
+    day, counts = date(2024, 1, 1), [30_000 - i for i in range(7)]
+    key = np.repeat([f"k{i:02d}" for i in range(7)], counts)
+    at = pl.Series(np.concatenate([np.arange(n) for n in counts])).cast(pl.Datetime("us", "UTC"))
+    rows = pl.DataFrame({"query": "hourly", "key": key, "window_end": at, "decided": at, "mean_speed": 1.0, "day": day})
+    other = rows.head(5).with_columns(day=pl.lit(date(2024, 1, 2)), key=pl.lit("k99"))
+    pl.concat([rows, other]).write_delta(lake.address("results", "mine"), delta_write_options={"partition_by": ["day"]})
+    found = shown_results(lake, "mine", {day})
+    assert (found.total("hourly"), found.keys("hourly")) == (sum(counts), [f"k{i:02d}" for i in range(7)])
+    parts = dict(found.by_key("hourly"))
+    assert list(parts) == [f"k{i:02d}" for i in range(MOST_KEYS)]
+    assert found.rows.num_rows < 1.1 * MOST_ROWS
+    for part in parts.values():
+        assert part.num_rows > 0.9 * MOST_ROWS / MOST_KEYS
+        reached = part["window_end"].cast(pa.int64()).to_numpy()
+        assert reached.min() < 100 and reached.max() > 29_800
+    told = texts(monkeypatch, lambda: picture_of_windows(found, tuples(10, ["k00"]), QUERIES))
+    assert f"hourly: {sum(counts):,} windows, by their end" in told
+    assert "key (2 more)" in told
+    assert shown_results(lake, "nothing", {day}).total() == 0
+
+
+def test_axes_have_units_that_people_use_and_no_marks_for_what_is_not_there(monkeypatch: pytest.MonkeyPatch, lake: Lake) -> None:
+    """12,000,000 um/s are 12 m/s; of two micro-batches two are marked; durations are round, and every axis says what it counts."""
+    field = pa.field("speed", pa.float64(), metadata={"unit": "um/s"})
+    signal = pa.table({"speed": [1.0]}).cast(pa.schema([field]))
+    found = windows(20, ["a"]).set_column(3, "mean_speed", pa.array(np.linspace(0, 24e6, 40)))
+    told = texts(monkeypatch, lambda: picture_of_windows(shown(found), signal, QUERIES[:1]))
+    assert "mean of speed, m/s" in told
+    assert {"0", "3", "6", "9", "12"} <= set(told)
+
+    metrics = metrics_table({"batch": i, "tuples": 3, "clock": i, "due": i, "final": i, "lift_seconds": 0.1} for i in range(2))
+    told = texts(monkeypatch, lambda: picture_of_batches(metrics))
+    assert [told.count(number) for number in ("1", "2", "3")] == [2, 0, 0]
+
+    append(lake, "s", pa.table({"ts": pa.array(np.arange(50) * 20_000_000, TIMESTAMP)}))
+    told = texts(monkeypatch, lambda: picture_of_profile(profile(lake, "s", InProcess())))
+    assert {"pairs of tuples", "tuples a second", "10 s", "20 s", "30 s"} <= set(told)
+    assert "0.00% out of order\ninversion rate 0" in told

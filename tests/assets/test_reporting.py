@@ -135,3 +135,17 @@ def test_reasons_of_rejects_are_counted_without_their_texts(lake: Lake) -> None:
     found = _rejected(workplace, "calls")
     assert found[:3] == [{"records": 3, "reason": "cost: -1 is out of range"}, {"records": 2, "reason": "a"}, {"records": 2, "reason": "b"}]
     assert len(found) == 10
+
+
+def test_what_was_launched_is_told_from_the_asset_by_its_title_and_rejects_are_those_of_the_stream(lake: Lake) -> None:
+    workplace = Workplace(lake=lake.root)
+    verified = {"outcomes": [RIGHT], "worst": [], "late": [], "days": "none", "dates": [], "sample": "all keys", "picture": b"png"}
+    for publish in ("frames__traffic", "slow__frames__traffic"):
+        told = {"rejected": 7, "state_bytes": 9}
+        write_report(workplace, publish, "traffic", publish, SPEC, told, verified)
+    pages = Path(lake.root, "reports")
+    titles = {row[1] for row in Text((pages / "index.html").read_text()).rows[1:]}
+    assert titles == {"frames on traffic, none", "frames on traffic as slow__frames__traffic, none"}
+    page = (pages / "frames__traffic.html").read_text()
+    assert "<b>7</b><span>rejected, of the whole stream</span>" in page
+    assert ["state after a batch, at most, in bytes", "9"] in Text(page).rows

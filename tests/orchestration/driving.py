@@ -43,13 +43,14 @@ class Platform:
         write_month(Path(self.workplace.raw), days)
         self.ingest()
 
-    def replay(self, day: str, *, spark: bool = False, **how: Any) -> dg.ExecuteInProcessResult:
-        """A day of frames on traffic, without its checks; without Spark its part is played in this process."""
+    def replay(self, day: str | None = None, *, spark: bool = False, **how: Any) -> dg.ExecuteInProcessResult:
+        """A day of frames on traffic, or all of them, without checks; without Spark its part is played in this process."""
+        of = {"tags": self.whole()} if day is None else {"partition_key": day}
         with pytest.MonkeyPatch.context() as patch:
             if not spark:
                 patch.setattr(Workplace, "spark", None)
                 patch.setattr("replay.runs.execute", in_process)
-            return self._alone.execute_in_process(instance=self.instance, partition_key=day, raise_on_error=False, **how)
+            return self._alone.execute_in_process(instance=self.instance, raise_on_error=False, **of, **how)
 
     def checks(self, key: dg.AssetKey) -> dg.ExecuteInProcessResult:
         """The checks of an asset alone."""

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +24,15 @@ import yaml
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+from assets.replaying import _told
 from engines import build
 from orchestration.cli import app
 from orchestration.cli.given import profiles, read_spec
 from orchestration.cli.sentences import told
+from orchestration.cli.showing import tell
 from replay.lake import Lake
 from replay.log_writer import append
+from replay.progress import Progress
 from replay.runs import RunError
 from tests.orchestration.roads import HOURLY, REPRISE, stream
 
@@ -187,6 +192,7 @@ DAYS = "allowed are 'all', a day such as 2024-01-31, and days in order such as 2
         ("--again", "again: given without --days; allowed is it only with --days."),
         ("--one-by-one", "one_by_one: given without --days; allowed is it only with --days."),
         ("--publish-as mine", "publish_as: given without --days; allowed is it only with --days."),
+        ("--replace", "replace: given without --days; allowed is it only with --days."),
         ("--batch-tuples 0", "batch_tuples: 0 given; allowed is a whole number from 1."),
         ("--batch-files -1", "batch_files: -1 given; allowed is a whole number from 1."),
         ("--speed fast", "speed: 'fast' given; allowed are 'max' and positive numbers."),
@@ -224,7 +230,9 @@ def test_without_java_the_sentence_names_sparks_log(lake: Lake, tmp_path: Path) 
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     starting, sentence = found.stderr.splitlines()
     assert (found.returncode, found.stdout, starting) == (1, "", "starting Spark")
-    match = re.fullmatch(r"Spark could not be started on local\[\*\] \(.*\)\. Spark's own messages are in (.*)\.", sentence)
+    match = re.fullmatch(
+        r"master: 'local\[\*\]' given; Spark could not be started there \(.*\); allowed .*\. Spark's own messages are in (.*)\.", sentence
+    )
     assert match
     assert str(tmp_path) in Path(match[1]).read_text()
     assert tree(lake.root) == before
@@ -257,6 +265,17 @@ def test_techniques_are_listed_with_their_profiles() -> None:
 def test_a_lake_without_runs_lists_none(lake: Lake) -> None:
     result = CliRunner().invoke(app, ["runs", "--lake", lake.root])
     assert (result.exit_code, result.stdout.split()) == (0, ["run", "status", "technique", "streams", "tuples", "when"])
+
+
+def test_progress_tells_the_event_time_that_is_reached_and_the_watermark_behind_it() -> None:
+    reached, behind = datetime(2024, 1, 1, 12, tzinfo=UTC), datetime(2024, 1, 1, 11, 50, tzinfo=UTC)
+    now = Progress(batch=0, tuples=500, total=1000, late=3, results=1, clock=reached, watermark=behind, seconds=5.0)
+    both = "at 2024-01-01 12:00:00, watermark 2024-01-01 11:50:00"
+    assert tell(now) == f"500/1k tuples, 100/s, {both}, 3 late, 5 s left"
+    assert _told(now) == f"batch 0: 500 of 1,000 tuples, 100/s, 3 late, {both}, 5 s left"
+    first = replace(now, clock=None, watermark=None)
+    assert "at its beginning" in tell(first)
+    assert "watermark" not in tell(first) + _told(first)
 
 
 def test_help_imports_nothing_that_takes_long() -> None:

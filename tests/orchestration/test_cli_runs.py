@@ -143,6 +143,7 @@ def test_a_run_that_was_stopped_and_then_failed_ends_as_if_nothing_had_happened(
     assert run["results"] == found.num_rows
     assert run["batches"] == metrics.num_rows > before
     assert run["tuples_per_second"] > 0
+    assert run["clock"] > run["watermark"]
 
 
 def listed(lake: Lake) -> str:

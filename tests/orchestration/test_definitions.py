@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
-from engines import build
+from engines import build, techniques
 from orchestration.building import build_defs
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +60,7 @@ def test_every_asset_is_described_owned_and_versioned(defs: dg.Definitions) -> N
         assert node.description
         assert node.owners
         assert node.kinds
-        assert node.code_version or key.path == ["experiments", "replay"]
+        assert node.code_version
 
 
 def test_the_code_location_is_valid_and_loads_without_spark() -> None:
@@ -97,6 +99,60 @@ def test_the_defaults_of_the_launchpad_work(defs: dg.Definitions) -> None:
     for technique, module in technique_modules().items():
         assert dg.validate_run_config(job, {"ops": {"experiments__replay": {"config": {"technique": {technique: {}}}}}})
         assert set(module.RESULTS) <= set(_streams())
+
+
+def given(config: Any) -> dict[str, Any]:
+    return {"ops": {"experiments__replay": {"config": config}}}
+
+
+def settings(model: type[BaseModel], *, inside: str = "") -> set[str]:
+    """The settings of a model by the names that a person writes, with those of the models inside it."""
+    found = set()
+    for name, field in model.model_fields.items():
+        path = f"{inside}{field.alias or name}"
+        found.add(path)
+        parts = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+        for part in parts:
+            found |= settings(part, inside=f"{path}.")
+    return found
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """A type, and the types that it is made of."""
+    return [annotation, *(part for inner in get_args(annotation) for part in _parts(inner))]
+
+
+@pytest.mark.parametrize("technique", techniques())
+def test_the_launchpad_offers_every_setting_of_a_technique(technique: str) -> None:
+    """The frame is not a level of its own in the Launchpad: it has one kind, whose settings stand beside the others."""
+    wanted = {name.removeprefix("frame.") for name in settings(import_module(f"engines.{technique}.spec").Spec)} - {"frame"}
+    offered = settings(technique_modules()[technique].Settings) | ({"kind"} if technique == "frames" else set())
+    assert offered == wanted
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"technique": {"frames": {"unknown": "perhaps"}}},
+        {"technique": {"frames": {"aggregates": [{"kind": "median", "column": "speed"}]}}},
+        {"technique": {"slicing": {"algorithm": "magic"}}},
+    ],
+)
+def test_what_can_be_chosen_is_known_to_the_launchpad(config: Any, defs: dg.Definitions) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="not in enum type"):
+        dg.validate_run_config(defs.resolve_job_def("replay"), given(config))
+
+
+def test_every_setting_of_the_launchpad_reaches_the_specification(defs: dg.Definitions) -> None:
+    frames = technique_modules()["frames"].Settings(
+        unknown="break", key="status", aggregates=[{"kind": "max", "column": "v", "as": "peak"}]
+    )
+    assert frames.spec()["frame"]["unknown"] == "break"
+    assert (frames.spec()["key"], frames.spec()["aggregates"]) == ("status", [{"kind": "max", "column": "v", "as": "peak"}])
+    query = {"name": "q", "window": {"tumbling": {"length": "1m"}}, "aggregates": [{"kind": "count"}]}
+    slicing = technique_modules()["slicing"].Settings(algorithm="lazy_slicing", queries=[query])
+    assert slicing.spec()["algorithm"] == "lazy_slicing"
+    assert [build(one.spec()).spec.technique for one in (frames, slicing)] == ["frames", "slicing"]
 
 
 def _streams() -> list[str]:

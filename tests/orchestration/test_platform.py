@@ -1,31 +1,33 @@
-"""Dagster does what it promises: partitions, backfills in one run, schedules, the sensor, checks, reports, failures in sentences."""
+"""Dagster does what it promises: partitions, backfills in one run, schedules, checks, reports, failures in sentences."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import polars as pl
 import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
 from assets.techniques import technique_modules
+from assets.workplace import Workplace
 from engines.contract import TIMESTAMP
 from orchestration.building import build_defs
 from quality.suites.results import suite
 from replay.lake import Lake
 from replay.log_writer import append
+from replay.progress import note_status
+from replay.runs import _keep_plan
 from replay.streams.declaration import declaration
 from replay.streams.ingest import ingest
 from replay.streams.tasks import InProcess
 from tests.orchestration import driving
-from tests.orchestration.driving import FRAMES, SPEC, TRAFFIC, Platform, failure, metadata
+from tests.orchestration.driving import FRAMES, SPEC, TRAFFIC, Platform, failure, lines, metadata
 from tests.orchestration.month import write_month
 from tests.replay.harness import in_process
 
@@ -94,42 +96,87 @@ def test_the_last_days_that_are_neighbours_are_replayed_again(tmp_path: Path) ->
     assert platform.tick(schedule).skip_message == "The log of traffic is gone."
 
 
-def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("workplace", "sentence"),
+    [
+        (
+            {"master": "nonsense"},
+            "master: 'nonsense' given; Spark could not be started there (Could not parse Master URL: 'nonsense'); allowed",
+        ),
+        ({"lake": ""}, "lake: '' given; allowed is a folder, or an object store's prefix."),
+        ({"raw": " "}, "raw: ' ' given; allowed is a folder, or an object store's prefix."),
+        ({"declarations": ""}, "declarations: '' given; allowed is a folder."),
+    ],
+)
+def test_a_workplace_that_is_nowhere_is_a_sentence_and_nothing_is_written(
+    workplace: dict[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def session(master: str) -> None:
+        raise ValueError(f"An error occurred while calling None.None.\n: Could not parse Master URL: {master!r}\n\tat java.lang")
+
+    monkeypatch.setattr("replay.session.session", session)
+    monkeypatch.chdir(tmp_path)
     platform = Platform(tmp_path)
-    sensor, cursor = next(iter(platform.defs.sensors or [])), None
+    platform.month(1)
+    before = {path for path in tmp_path.rglob("*") if "instance" not in path.parts}
+    config = {"resources": {"workplace": {"config": workplace}}}
+    runs = [platform.run(job="replay", run_config=config)]
+    if "master" not in workplace:
+        runs.append(platform.run([TRAFFIC], run_config=config))
+    for done in runs:
+        assert not done.success
+        assert failure(done).startswith(sentence)
+    assert {path for path in tmp_path.rglob("*") if "instance" not in path.parts} == before
 
-    def tick() -> Any:
-        nonlocal cursor
-        given = {"workplace": platform.workplace}
-        with dg.build_sensor_context(instance=platform.instance, cursor=cursor, resources=given) as context:
-            found = sensor(context)
-            cursor = getattr(found, "cursor", None) or context.cursor
-            return found
 
-    def asked() -> str:
-        (request,) = tick().run_requests
-        assert request.asset_selection == [TRAFFIC]
-        return str(request.tags["reprise/why"])
+def test_what_was_published_is_computed_anew_even_if_another_run_has_published_the_day_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Day 2 by itself, all days in one run, day 2 again: the first run is over, though no published day names it any more."""
+    platform = Platform(tmp_path)
+    platform.month(3)
 
-    assert "No original file" in tick().skip_message
-    file = Path(platform.workplace.raw) / "traffic" / "a.csv"
-    file.parent.mkdir(parents=True)
-    file.write_text("detectorid,starttime,volume,speed,occupancy,status,dqflags\n1,2011-09-15 00:00:00-07,3,35,1,2,0\n")
-    assert tick().skip_message == "Files of traffic are still being written."
-    os.utime(file, (1e9, 1e9))
-    assert asked() == "original files of traffic have come"
-    assert "No original file" in tick().skip_message
-    platform.ingest()
-    assert platform.days == ["2011-09-15"]
-    os.utime(file, (2e9, 1.1e9))
-    assert asked() == "original files of traffic have changed"
-    os.utime(file, (4e9, 4e9))  # copied from a machine whose clock is ahead: nobody writes it
-    assert asked() == "original files of traffic have changed"
-    # The log is not replaced by a twin's when the files are put away, and files that come back as they were are files that come.
-    away = file.rename(file.with_suffix(".away"))
-    assert tick().skip_message == "All original files of traffic are gone; what was ingested of them stays."
-    away.rename(file)
-    assert asked() == "original files of traffic have come"
+    def execute(spark: object, plan: Any, **how: Any) -> Any:
+        _keep_plan(plan)
+        done = in_process(spark, plan, **how)
+        note_status(plan, "succeeded")
+        return done
+
+    monkeypatch.setattr(driving, "in_process", execute)
+    day = platform.days[1]
+    runs = [platform.replay(of) for of in (day, None, day)]
+    assert all(done.success for done in runs)
+    assert len({metadata(done)["runs"].value for done in runs}) == 3
+    assert not any(" goes on: " in line for done in runs for line in lines(platform, done))
+
+
+def test_the_start_of_spark_is_no_part_of_a_replays_time_and_comes_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = Platform(tmp_path)
+    platform.month(2)
+    monkeypatch.setattr("replay.runs.execute", in_process)
+
+    def started(workplace: Workplace) -> None:
+        assert not (Path(workplace.lake) / "results").exists()
+        time.sleep(2)
+
+    monkeypatch.setattr(Workplace, "spark", property(started))
+    begun = time.monotonic()
+    done = platform.replay(platform.days[0], spark=True)
+    elapsed = time.monotonic() - begun
+    assert done.success
+    assert metadata(done)["seconds"].value < elapsed - 2
+
+
+def test_a_day_that_nobody_has_checked_has_a_page_that_says_so(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(2)
+    done = platform.replay(platform.days[0])
+    page = platform.report(metadata(done)["report"])
+    assert "they have not run yet" in page.read_text()
+    assert "every check passed" not in page.read_text()
+    assert page.name in (page.parent / "index.html").read_text()
 
 
 @pytest.mark.spark
@@ -162,10 +209,8 @@ def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(t
         (frames(where="velocity < 40"), "'velocity'"),
         (frames(min_duration="-3m"), "frame.min_duration: '-3m' given; allowed is a duration of zero or more"),
         (frames(min_duration="99999999999d"), "frame.min_duration: '99999999999d' given; allowed is a duration of at most"),
-        (frames(min_tuples=-1), "frame.min_tuples: -1 given; input should be greater than or equal to 1."),
-        (frames(unknown="perhaps"), "frame.unknown: 'perhaps' given; input should be 'break' or 'skip'."),
+        (frames(min_tuples=-1), "frame.min_tuples: -1 given; allowed is a number of at least 1."),
         (frames(aggregates=[{"kind": "mean", "column": "velocity"}]), "velocity"),
-        (frames(aggregates=[{"kind": "median", "column": "speed"}]), "median"),
         ({"technique": {"slicing": {"queries": [{"window": {"tumbling": {"length": "0s"}}}]}}}, "window.length: '0s' given; allowed is"),
         ({"stream": "nowhere"}, "streams/nowhere: there is no such log; write or ingest the stream first."),
         ({"stream": ""}, f"stream: '' given; {stream}"),
@@ -213,6 +258,20 @@ def test_a_replay_tells_the_version_of_the_log_that_it_read(tmp_path: Path, monk
     assert done.success
     assert platform.workplace.place.table(platform.workplace.place.address("streams", "traffic")).version() == 1  # type: ignore[union-attr]
     assert metadata(done)["delta_version"].value == 0
+
+
+def test_frames_by_another_column_than_the_key_are_published_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of the results are then no keys of the log."""
+    platform = Platform(tmp_path)
+    platform.month(2)
+    monkeypatch.setattr(Workplace, "spark", None)
+    monkeypatch.setattr("replay.runs.execute", in_process)
+    config = frames(key="status", aggregates=[{"kind": "min", "column": "speed", "as": "slowest"}])
+    done = platform.run(job="replay", run_config={"ops": {"experiments__replay": {"config": config}}})
+    assert done.success
+    found = pl.read_delta(f"{platform.workplace.lake}/results/launched__frames__traffic")
+    assert set(found["key"]) == {2}
+    assert found["slowest"].max() < 40  # type: ignore[operator]
 
 
 def frames(**settings: Any) -> dict[str, Any]:

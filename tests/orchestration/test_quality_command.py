@@ -6,7 +6,9 @@ Nothing is left out: neither a check that was not evaluated, nor an asset that h
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from assets import drift_picture, stream_checks
 from assets.workplace import Workplace
 from orchestration.building import build_defs
 from orchestration.cli import app, platform
+from orchestration.cli.showing import show_steps
 from orchestration.demo import Step, StepError, checked_again, materialized
 from quality.suites.results import suite as suite_of_results
 from quality.suites.streams import suite
@@ -59,15 +62,21 @@ def test_streams_are_checked_and_only_a_critical_check_fails_the_command(folder:
     assert step["what"] == "checks of streams/calls"
     assert list(step["checks"]) == [one.expected.name for one in suite()]
     assert [name for name, passed in step["checks"].items() if not passed] == step["warnings"] == ["few_records_are_rejected"]
-    shown = CliRunner().invoke(app, ["quality"])
-    assert f"{len(suite()) - 1} of {len(suite())} passed" in shown.output
-    assert "few_records_are_rejected (warning)" in shown.output
+    head, row, *_ = CliRunner().invoke(app, ["quality"]).stdout.splitlines()
+    assert re.split(r"  +", head.strip()) == ["what", "tuples", "results", "seconds", "tuples/s", "checks passed", "not passed"]
+    what, _, checks, wrong = re.split(r"  +", row.strip())  # nothing is read, so nothing is told of tuples
+    assert (what, checks, wrong) == (
+        "checks of streams/calls", f"{len(suite()) - 1} of {len(suite())}", "few_records_are_rejected (warning)"
+    )  # fmt: skip
+    assert row.index(checks) + len(checks) == head.index("checks passed") + len("checks passed")  # numbers stand at the right
 
     rejects = str(folder / "lake" / "streams" / "calls__rejects")
     pl.read_delta(rejects).head(3).write_delta(rejects, mode="overwrite")
     failed = CliRunner().invoke(app, ["quality"])
     assert failed.exit_code == 1
     assert "records_add_up" in failed.output
+    sentence = "A check has failed: checks of streams/calls; the asset's page in the UI shows what is wrong."
+    assert failed.stderr.splitlines()[-1] == sentence
 
 
 def test_a_step_passes_with_warnings_and_fails_with_anything_else() -> None:
@@ -154,6 +163,7 @@ def test_results_that_have_lost_the_record_of_their_days_are_red_and_not_left_ou
     status, found = quality()
     assert status == 1
     assert found["streams/calls"]["passed"]
+    assert found["streams/calls"]["tuples"] is None
     assert found["frames/traffic"]["checks"] == {expected.name: False for expected in suite_of_results("frames")}
 
 
@@ -163,3 +173,20 @@ def test_the_workplace_is_that_of_the_environment_but_for_what_is_given(tmp_path
     found = platform._workplace(str(tmp_path / "lake"), str(tmp_path / "raw"), "local[1]")
     assert (found.lake, found.raw, found.master) == (str(tmp_path / "lake"), str(tmp_path / "raw"), "local[1]")
     assert (found.declarations, found.reports, found.twin_tuples) == ("declared", "http://reports", 7)
+    found = platform._workplace("s3://bucket/lake", "raw", "local[1]")
+    assert (found.lake, found.place.root, found.raw) == ("s3://bucket/lake", "s3://bucket/lake", str(Path("raw").resolve()))
+
+
+def test_a_lake_in_an_object_store_is_told_by_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    step = Step("frames/traffic", tuples=5, results=2, report="http://reports/page.html")
+    show_steps([{**asdict(step), "checks": {}}], "s3://bucket/lake")
+    _, _, lake, reports, _ = capsys.readouterr().out.splitlines()
+    assert (lake, reports) == ("lake:    s3://bucket/lake", "reports: s3://bucket/lake/reports/index.html")
+
+
+@pytest.mark.parametrize("given", [["--lake", ""], ["--raw", " "]])
+def test_a_place_that_is_empty_is_refused(given: list[str], folder: Path) -> None:
+    done = CliRunner().invoke(app, ["quality", *given])
+    assert done.exit_code == 2
+    setting = given[0].removeprefix("--")
+    assert done.stderr == f"{setting}: {given[1]!r} given; allowed is a folder, or an object store's prefix.\n"

@@ -1,87 +1,34 @@
-"""Verification can fail: one wrong row among many is found, and every fault that is put into an engine is caught by a check.
+"""Verification can fail: one wrong row among many is found, whatever is wrong with it, and shown as evidence.
 
-A fault is a change of what lift, combine or lower give, as a mistake in them would make it. Where an engine is right the same
-streams pass every check.
+Where an engine is right the same streams pass every check. Faults in engines are in `test_faults.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from engines import build
-from engines.contract import FOREVER, TIMESTAMP
-from engines.frames import engine as frames
-from engines.slicing import engine as slicing
+from engines.contract import TIMESTAMP
 from quality.expectations import Expected, judge, true
-from quality.verifying import Verified, verify
-from replay import local
-
-START = 1_704_067_200_000_000
-SECOND = 1_000_000
-AGGREGATES = [{"kind": "count"}, *({"kind": kind, "column": "v"} for kind in ("sum", "mean", "min", "max", "first", "last"))]
-SPECS: dict[str, dict[str, Any]] = {
-    "slicing": {
-        "technique": "slicing",
-        "delay": "2s",
-        "queries": [{"name": "q", "window": {"kind": "sliding", "length": "10s", "slide": "3s"}, "aggregates": AGGREGATES}],
-    },
-    "frames": {
-        "technique": "frames",
-        "delay": "2s",
-        "frame": {"kind": "threshold", "where": "v > 0", "min_duration": "2s", "min_tuples": 2},
-        "aggregates": AGGREGATES,
-    },
-}
-
-
-def stream(tuples: int = 3000) -> pa.Table:
-    """About three tuples a second of three keys, a fifth of them up to three seconds late: some too late; values in waves."""
-    rng = np.random.default_rng(5)
-    ts = START + np.arange(tuples) * 300_000 - np.where(rng.random(tuples) < 0.2, rng.integers(0, 3 * SECOND, tuples), 0)
-    values = np.round(np.sin(np.arange(tuples) / 40) * 5 + rng.normal(size=tuples), 3)
-    return pa.table({"ts": pa.array(ts).view(TIMESTAMP), "key": rng.choice(["a", "b", "c"], tuples), "v": values})
-
-
-def verified(
-    spec: Mapping[str, Any], table: pa.Table | None = None, change: Callable[[pl.DataFrame], pl.DataFrame] | None = None
-) -> Verified:
-    """A replay of the stream in this process, held against the oracle; `change`: what becomes of its results first."""
-    table = stream() if table is None else table
-    run = local.run(build(spec), table, batch_rows=400, early=False)
-    clock = np.maximum.accumulate(table["ts"].combine_chunks().view(pa.int64()).to_numpy())
-    log = pl.from_arrow(table.append_column("arrival", pa.array(np.arange(table.num_rows))).append_column("clock", pa.array(clock)))
-    assert isinstance(log, pl.DataFrame)
-    results, late = pl.from_arrow(run.final), pl.from_arrow(run.late)
-    assert isinstance(results, pl.DataFrame)
-    assert isinstance(late, pl.DataFrame)
-    days = [date.fromordinal(date(1970, 1, 1).toordinal() + int(day)) for day in np.unique(clock // 86_400_000_000)]
-    days = [date.fromordinal(n) for n in range(days[0].toordinal(), days[-1].toordinal() + 1)]
-    return verify(spec, log.lazy(), days, change(results) if change else results, late, days)
-
-
-def red(found: Verified) -> list[str]:
-    """The checks that failed, but for the warning that these streams deserve: one tuple in fifteen is late."""
-    return [outcome.name for outcome in found.outcomes if not outcome.passed and outcome.name != "late_rows_are_few"]
+from quality.report import Report, page
+from tests.quality.replayed import SECOND, SPECS, START, Change, red, stream, verified, worst
 
 
 @pytest.mark.parametrize("technique", SPECS)
 def test_an_engine_that_is_right_passes_every_check(technique: str) -> None:
     found = verified(SPECS[technique])
     assert red(found) == []
-    assert found.worst.is_empty()
+    assert not any(outcome.worst for outcome in found.outcomes if outcome.passed)
+    assert list(found.red) == ["late_rows_are_few"]
     assert found.joined.height > 40
     assert all(outcome.rows > 0 for outcome in found.outcomes)
 
 
-def test_one_wrong_row_in_a_million_is_found_and_shown() -> None:
+def test_one_wrong_row_in_a_million_is_found_and_the_report_shows_it() -> None:
     """Tumbling windows of a second over a million seconds: one sum is off by a millionth of itself."""
     ts = pa.array(START + np.arange(1_000_000) * SECOND).view(TIMESTAMP)
     table = pa.table({"ts": ts, "v": np.arange(1_000_000) % 1000 + 0.5})
@@ -95,9 +42,14 @@ def test_one_wrong_row_in_a_million_is_found_and_shown() -> None:
     assert red(verified(spec, table)) == []
     found = verified(spec, table, spoil)
     assert [(outcome.name, outcome.wrong) for outcome in found.outcomes if not outcome.passed] == [("sums_agree", 1)]
-    (row,) = found.worst.to_dicts()
+    (row,) = worst(found, "sums_agree")
     assert row["sum_v__engine"] == pytest.approx(row["sum_v__oracle"] * (1 + 1e-6), rel=1e-12)
     assert row["differ"] == "sum_v"
+    content = page(Report("windows", "windows", "now", {}, {}, "", found.outcomes, worst=[row]))
+    assert 'badge failed">failed</span></h1>' in content
+    assert "1,000,000 rows compared, 1 wrong" in content
+    for value in (row["measure_start"], row["sum_v__engine"], row["sum_v__oracle"]):
+        assert f">{value}</td>" in content
 
 
 def test_rows_that_are_missing_too_many_or_twice_are_told_apart() -> None:
@@ -113,6 +65,101 @@ def test_rows_that_are_missing_too_many_or_twice_are_told_apart() -> None:
         assert red(verified(spec, change=change)) == [name]
 
 
+@pytest.mark.parametrize("column", ["ts", "key", "v", "watermark", "day"])
+def test_a_late_row_is_held_against_the_oracle_in_every_column(column: str) -> None:
+    """Nothing but the late table is wrong: the results do not hang on it."""
+    other = {
+        "ts": pl.col("ts") - pl.duration(microseconds=1), "key": pl.lit("nobody"), "v": pl.col("v") + 1,
+        "watermark": pl.col("watermark") + pl.duration(microseconds=1), "day": pl.col("day") + pl.duration(days=1),
+    }  # fmt: skip
+    here = pl.int_range(pl.len()) == 3
+    found = verified(
+        SPECS["slicing"], change_late=lambda late: late.with_columns(pl.when(here).then(other[column]).otherwise(column).alias(column))
+    )
+    assert red(found) == (["late_rows_are_equal"] if column != "day" else ["late_rows_are_equal", "counts_add_up"])
+    (row,) = worst(found, "late_rows_are_equal")
+    assert row["differ"] == column
+    assert row[f"{column}__engine"] != row[f"{column}__oracle"]
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (lambda late: late.slice(1), ("oracle only", 0)),
+        (lambda late: pl.concat([late, late.head(1)]), ("both", 2)),
+        (lambda late: pl.concat([late, late.head(1).with_columns(arrival=pl.lit(10**6, pl.Int64))]), ("engine only", 1)),
+    ],
+)
+def test_late_rows_that_are_missing_twice_or_too_many_do_not_add_up_and_are_shown(change: Change, shown: tuple[str, int]) -> None:
+    found = verified(SPECS["slicing"], change_late=change)
+    assert red(found) == ["late_rows_are_equal", "counts_add_up"]
+    assert [(row["side"], row["rows__engine"]) for row in worst(found, "late_rows_are_equal")] == [shown]
+    (day,) = worst(found, "counts_add_up")
+    assert day["tuples"] == 3000 != day["accepted"] + day["late"]
+
+
+def test_what_was_recorded_of_a_day_is_what_is_there() -> None:
+    right = verified(SPECS["slicing"])
+    recorded = right.days.select("day", "late", "results")
+    assert red(verified(SPECS["slicing"], recorded=recorded)) == []
+    for name in ("late", "results"):
+        found = verified(SPECS["slicing"], recorded=recorded.with_columns(pl.col(name) + 1))
+        assert red(found) == ["counts_add_up"]
+        (day,) = worst(found, "counts_add_up")
+        assert day[f"{name}_recorded"] == day[name] + 1
+
+
+def test_an_invariant_that_is_broken_shows_the_rows_that_break_it() -> None:
+    """The end of one frame lies before its start; rows that only differ from the oracle's are none of its business."""
+    here = pl.int_range(pl.len()) == 4
+
+    def spoil(rows: pl.DataFrame) -> pl.DataFrame:
+        end = pl.when(here).then(pl.col("start") - pl.duration(seconds=1)).otherwise("end")
+        return rows.with_columns(end=end, count=pl.col("count") + 1)
+
+    found = verified(SPECS["frames"], change=spoil)
+    (row,) = worst(found, "times_are_ordered")
+    assert row["end"] < row["start"]
+    assert len(worst(found, "exact_values_are_equal")) == 10
+    assert f">{row['end'].replace(tzinfo=None)}</td>" in page(Report("frames", "frames", "now", {}, {}, "", found.outcomes))
+
+
+def test_the_days_of_wrong_rows_are_told_those_of_right_ones_are_not() -> None:
+    """Three days of a tuple every two hours; one window of the second day is wrong, and one of the first is published under the third.
+
+    | day 1 | day 2 | day 3 |
+       >------x-------->
+    """
+    ts = START + np.arange(36) * 2 * 3600 * SECOND
+    table = pa.table({"ts": pa.array(ts).view(TIMESTAMP), "v": np.ones(36)})
+    window = {"kind": "tumbling", "length": "2h"}
+    spec = {"technique": "slicing", "queries": [{"name": "q", "window": window, "aggregates": [{"kind": "count"}]}]}
+    first, second, third = (date(2024, 1, day) for day in (1, 2, 3))
+    wrong = pl.when(pl.int_range(pl.len()) == 15).then(7).otherwise("count")
+    assert verified(spec, table, lambda rows: rows.with_columns(count=wrong)).red == {"exact_values_are_equal": [second]}
+    moved = pl.when(pl.int_range(pl.len()) == 2).then(pl.lit(third)).otherwise("day")
+    found = verified(spec, table, lambda rows: rows.with_columns(day=moved))
+    assert found.red == {"exact_values_are_equal": [first, third]}
+
+
+def test_where_there_are_no_floats_that_are_summed_there_is_nothing_to_compare() -> None:
+    """A sum of integers is exact, and judged so."""
+    table = stream().set_column(2, "v", pa.array(np.arange(3000)))
+    query = {"name": "q", "window": {"kind": "tumbling", "length": "10s"}, "aggregates": [{"kind": "sum", "column": "v"}]}
+    spec = {"technique": "slicing", "delay": "2s", "queries": [query]}
+    found = verified(spec, table)
+    told = {outcome.name: outcome.told() for outcome in found.outcomes}
+    assert told["sums_agree"] == "there was nothing to compare"
+    assert told["late_rows_are_equal"].endswith(" late rows compared, 0 wrong")
+    assert told["counts_add_up"] == "1 day compared, 0 wrong"
+    assert red(verified(spec, table, lambda rows: rows.with_columns(pl.col("sum_v") + 1))) == ["exact_values_are_equal"]
+
+
+def test_a_column_that_the_oracle_does_not_know_is_no_result() -> None:
+    with pytest.raises(ValueError, match="column 'extra': the engine has Int32, the oracle none"):
+        verified(SPECS["slicing"], change=lambda rows: rows.with_columns(extra=pl.lit(1)))
+
+
 def test_a_day_with_more_than_one_late_tuple_in_a_hundred_is_a_warning() -> None:
     """Two days of a thousand tuples: ten of the first are late, eleven of the second.
 
@@ -123,7 +170,7 @@ def test_a_day_with_more_than_one_late_tuple_in_a_hundred_is_a_warning() -> None
     ts = START + np.arange(2000) * step
     ts[[*range(100, 110), *range(1500, 1511)]] -= 3600 * SECOND
     found = verified(SPECS["slicing"], pa.table({"ts": pa.array(ts).view(TIMESTAMP), "v": np.ones(2000)}))
-    assert found.late["late_share"].to_list() == [0.010, 0.011]
+    assert found.days["late_share"].to_list() == [0.010, 0.011]
     (warning,) = [outcome for outcome in found.outcomes if not outcome.passed]
     assert (warning.name, warning.severity, warning.rows, warning.wrong) == ("late_rows_are_few", "warning", 2, 1)
 
@@ -140,108 +187,3 @@ def test_an_expectation_that_cannot_be_judged_is_red() -> None:
     assert not gone.passed
     assert gone.error == "there is no column 'left'"
     assert not absurd.passed
-
-
-# ---- faults ----------------------------------------------------------------------------------------------------------
-
-Partials = Sequence[pa.RecordBatch]
-
-
-def at_lift(change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Any], dict[str, Any]]:
-    """A fault in what lift gives."""
-    return lambda operator: {"lift": lambda self, tuples, alone: change(operator.lift(self, tuples, alone))}
-
-
-def at_combine(change: Callable[[Partials], Partials]) -> Callable[[Any], dict[str, Any]]:
-    """A fault in what combine takes in."""
-    return lambda operator: {"combine": lambda self, state, partials: operator.combine(self, state, change(partials))}
-
-
-def at_lower(change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Any], dict[str, Any]]:
-    """A fault in what lower gives."""
-
-    def lower(operator: Any) -> Callable[..., Any]:
-        return lambda self, state, due, final: {name: change(rows) for name, rows in operator.lower(self, state, due, final).items()}
-
-    return lambda operator: {"lower": lower(operator)}
-
-
-def with_column(rows: pa.RecordBatch, name: str, change: Callable[[pa.Array], pa.Array]) -> pa.RecordBatch:
-    """The rows with another content of a column."""
-    at = rows.schema.get_field_index(name)
-    columns = list(rows.columns)
-    columns[at] = change(columns[at]).cast(rows.schema.field(at).type)
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-
-def moved(us: int) -> Callable[[pa.Array], pa.Array]:
-    return lambda column: pc.add(column.cast(pa.int64()), us)
-
-
-def without(number: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Without one row, where there are so many."""
-    return lambda rows: rows.filter(pa.array(np.arange(rows.num_rows) != number))
-
-
-def early(operator: Any) -> dict[str, Any]:
-    """Results are taken for due before they are."""
-    return {
-        "lower": lambda self, state, due, final: operator.lower(
-            self, state, min(due + 5 * SECOND, FOREVER), min(final + 5 * SECOND, FOREVER)
-        )
-    }
-
-
-def forgetful(operator: Any) -> dict[str, Any]:
-    """What only later results need is forgotten with those that are final."""
-
-    def lower(self: Any, state: Any, due: int, final: int) -> Any:
-        rows = operator.lower(self, state, due, final)
-        (name, *_) = self.tables
-        state[name] = state[name].slice(min(2, state[name].num_rows))
-        return rows
-
-    return {"lower": lower}
-
-
-FAULTS: dict[str, dict[str, Callable[[Any], dict[str, Any]]]] = {
-    "slicing": {
-        "a slice is dropped by lift": at_lift(without(3)),
-        "a slice belongs to the next one": at_lift(lambda rows: with_column(rows, "start", moved(3 * SECOND))),
-        "a slice belongs to the one before": at_lift(lambda rows: with_column(rows, "start", moved(-3 * SECOND))),
-        "partials are added twice": at_combine(lambda partials: [*partials, *partials]),
-        "the last partials of a batch are lost": at_combine(lambda partials: [batch.slice(0, batch.num_rows - 1) for batch in partials]),
-        "windows are given too early": early,
-        "slices are forgotten too early": forgetful,
-        "a window is not given": at_lower(without(0)),
-        "windows end a microsecond early": at_lower(lambda rows: with_column(rows, "measure_end", moved(-1))),
-        "min and max change places": at_lower(lambda rows: with_column(rows, "min_v", lambda _: rows.column("max_v"))),
-        "first and last change places": at_lower(lambda rows: with_column(rows, "first_v", lambda _: rows.column("last_v"))),
-        "a sum misses a thousandth": at_lower(lambda rows: with_column(rows, "sum_v", lambda column: pc.multiply(column, 1.001))),
-    },
-    "frames": {
-        "a piece is dropped by lift": at_lift(without(5)),
-        "a piece begins a microsecond late": at_lift(lambda rows: with_column(rows, "start", moved(1))),
-        "the predicate is turned round": at_lift(
-            lambda rows: with_column(rows, "satisfied", lambda column: pc.invert(column.cast(pa.bool_())))
-        ),
-        "pieces are added twice": at_combine(lambda partials: [*partials, *partials]),
-        "the last pieces of a batch are lost": at_combine(lambda partials: [batch.slice(0, batch.num_rows - 1) for batch in partials]),
-        "frames are decided a microsecond late": at_lower(lambda rows: with_column(rows, "decided", moved(1))),
-        "open runs are forgotten": forgetful,
-        "a frame is not given": at_lower(without(0)),
-        "frames end a microsecond late": at_lower(lambda rows: with_column(rows, "end", moved(1))),
-        "frames are one tuple too short": at_lower(lambda rows: with_column(rows, "tuples", moved(-1))),
-        "first and last change places": at_lower(lambda rows: with_column(rows, "first_v", lambda _: rows.column("last_v"))),
-    },
-}
-
-
-@pytest.mark.parametrize(("technique", "fault"), [(technique, fault) for technique, faults in FAULTS.items() for fault in faults])
-def test_a_fault_in_an_engine_is_caught(technique: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = {"slicing": slicing, "frames": frames}[technique].Operator
-    whole = type("Whole", (), {name: getattr(kind, name) for name in ("lift", "combine", "lower")})
-    for name, faulty in FAULTS[technique][fault](whole).items():
-        monkeypatch.setattr(kind, name, faulty)
-    found = verified(SPECS[technique])
-    assert any(not outcome.passed and outcome.severity == "critical" for outcome in found.outcomes)
