@@ -75,7 +75,12 @@ def compared(engine: pl.DataFrame, expected: pl.DataFrame, identity: Sequence[st
 
 
 def equalities(joined: pl.DataFrame) -> dict[str, pl.Expr]:
-    """For each value of `compared`, whether it is equal."""
+    """For each value of `compared`, whether it is equal.
+
+    >>> rows = pl.DataFrame({"key": [1, 2], "max_v": [5, 7]})
+    >>> list(equalities(compared(rows, rows, ["key"], [])))
+    ['max_v']
+    """
     return {name.removesuffix("__equal"): pl.col(name) for name in joined.columns if name.endswith("__equal")}
 
 

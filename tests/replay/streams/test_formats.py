@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from replay.streams.declaration import Declaration, declaration
+from replay.streams.declaration import declaration
 from tests.replay.streams.harness import Place, counts, nothing_but, stream, us
 
 
@@ -391,36 +390,3 @@ def test_an_event_arrives_when_it_stops_and_one_that_stops_before_it_starts_is_r
         ]
     ]
     assert counts(done) == {"events.csv": (8, 7, 3, 4)}
-
-
-def test_the_smallest_of_all_whole_numbers_is_neither_a_time_nor_a_duration(place: Place) -> None:
-    calls = stream(
-        files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "time"}, {"name": "d", "type": "int64"}],
-        time={"start": "t", "duration": "d", "format": "number"},
-    )  # fmt: skip
-    place.ingest(calls, {"a.csv": f"{-(2**63)},1\n5,{-(2**63)}\n5,{2**63 - 1}\n5,1\n"})
-    assert nothing_but(place.rows(), "start", "end") == [(5_000_000, 6_000_000)]
-    assert [reason for *_, reason in place.rejects()] == ["not a time: t", "not a time: d", "not a time: d"]
-
-
-# ---- JSON lines ----------------------------------------------------------------------------------------------------------
-
-
-def json_lines(**more: Any) -> Declaration:
-    columns = [{"name": "t", "type": "int64"}, {"name": "v", "type": "float64"}, {"name": "b", "type": "bool"}]
-    return stream(files={"pattern": "*", "format": "json"}, columns=columns, time={"column": "t", "format": "number"}, **more)
-
-
-def test_texts_and_numbers_that_mean_none_are_none_in_objects_too(place: Place) -> None:
-    values = [(1, '"NA"'), (2, '""'), (3, "NaN"), (4, "Infinity"), (5, "null"), (6, "0.1"), (7, '"1.5"'), (8, "-Infinity")]
-    text = "".join(f'{{"t":{t},"v":{v},"b":{b},"x":{{"v":"NA"}}}}\n' for (t, v), b in zip(values, ["true"] * 5 + ['"NA"'] * 3, strict=True))
-    place.ingest(json_lines(nulls=["", "NA", "NaN", "inf"]), {"a": text})
-    assert nothing_but(place.rows(), "t", "v", "b") == [*((t, None, True) for t in range(1, 6)), (6, 0.1, None)]
-    assert [(line, reason) for _, line, _, reason in place.rejects()] == [(7, "not a number: v"), (8, "not a finite number: v")]
-    assert place.rejects()[0][2] == text.splitlines()[6]  # as it stands in the file
-
-
-def test_texts_that_nobody_declared_to_mean_none_are_rejected(place: Place) -> None:
-    place.ingest(json_lines(nulls=["NA"]), {"a": '{"t":1,"v":"","b":true}\n{"t":2,"v":NaN,"b":true}\n{"t":3,"v":1,"b":"NA"}\n'})
-    assert nothing_but(place.rows(), "t", "v", "b") == [(3, 1.0, None)]
-    assert [reason for *_, reason in place.rejects()] == ["not a number: v", "not a finite number: v"]

@@ -172,3 +172,14 @@ def test_what_stands_for_no_value_does_so_between_quotes_too_unless_it_is_a_text
         (None, None, None, ""), (None, None, None, "NA"), (None, None, None, None), (1, 1.0, True, 'a "b"'),
     ]  # fmt: skip
     assert [reason for *_, reason in place.rejects()] == ["missing: t", "not a whole number: i"]
+
+
+def test_the_smallest_of_all_whole_numbers_is_neither_a_time_nor_a_duration(tmp_path: Path) -> None:
+    calls = stream(
+        files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "time"}, {"name": "d", "type": "int64"}],
+        time={"start": "t", "duration": "d", "format": "number"},
+    )  # fmt: skip
+    place = Place(tmp_path)
+    place.ingest(calls, {"a.csv": f"{-(2**63)},1\n5,{-(2**63)}\n5,{2**63 - 1}\n5,1\n"})
+    assert nothing_but(place.rows(), "start", "end") == [(5_000_000, 6_000_000)]
+    assert [reason for *_, reason in place.rejects()] == ["not a time: t", "not a time: d", "not a time: d"]

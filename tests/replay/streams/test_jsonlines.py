@@ -1,0 +1,36 @@
+"""JSON lines: what stands for no value in objects, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.streams.declaration import Declaration
+from tests.replay.streams.harness import Place, nothing_but, stream
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def json_lines(**more: Any) -> Declaration:
+    columns = [{"name": "t", "type": "int64"}, {"name": "v", "type": "float64"}, {"name": "b", "type": "bool"}]
+    return stream(files={"pattern": "*", "format": "json"}, columns=columns, time={"column": "t", "format": "number"}, **more)
+
+
+def test_texts_and_numbers_that_mean_none_are_none_in_objects_too(place: Place) -> None:
+    values = [(1, '"NA"'), (2, '""'), (3, "NaN"), (4, "Infinity"), (5, "null"), (6, "0.1"), (7, '"1.5"'), (8, "-Infinity")]
+    text = "".join(f'{{"t":{t},"v":{v},"b":{b},"x":{{"v":"NA"}}}}\n' for (t, v), b in zip(values, ["true"] * 5 + ['"NA"'] * 3, strict=True))
+    place.ingest(json_lines(nulls=["", "NA", "NaN", "inf"]), {"a": text})
+    assert nothing_but(place.rows(), "t", "v", "b") == [*((t, None, True) for t in range(1, 6)), (6, 0.1, None)]
+    assert [(line, reason) for _, line, _, reason in place.rejects()] == [(7, "not a number: v"), (8, "not a finite number: v")]
+    assert place.rejects()[0][2] == text.splitlines()[6]  # as it stands in the file
+
+
+def test_texts_that_nobody_declared_to_mean_none_are_rejected(place: Place) -> None:
+    place.ingest(json_lines(nulls=["NA"]), {"a": '{"t":1,"v":"","b":true}\n{"t":2,"v":NaN,"b":true}\n{"t":3,"v":1,"b":"NA"}\n'})
+    assert nothing_but(place.rows(), "t", "v", "b") == [(3, 1.0, None)]
+    assert [reason for *_, reason in place.rejects()] == ["not a number: v", "not a finite number: v"]
