@@ -45,12 +45,12 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
     found: list[RawFile] = []
     try:
         infos = files.get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
+        tables = sorted({info.path.partition("/_delta_log")[0] for info in infos if "/_delta_log/" in f"/{info.path}"})
     except OSError as problem:
         raise StreamError(f"stream {declaration.name}: its folder {folder.root} cannot be read ({problem}).") from None
     except UnicodeDecodeError as problem:
         told = problem.object.decode("utf-8", "backslashreplace")
         raise StreamError(f"stream {declaration.name}: its folder {folder.root} has a file {told!r}; allowed are names in UTF-8.") from None
-    tables = sorted({info.path.partition("/_delta_log")[0] for info in infos if "/_delta_log/" in f"/{info.path}"})
     for kind, form in enumerate(declaration.files):
         if form.format == "delta":
             found += [RawFile(path, _delta_version(folder, path), kind) for path in tables if fnmatchcase(path, form.pattern)]

@@ -116,17 +116,13 @@ def _check_values(rules: Rules, name: str, column: Column, values: pa.ChunkedArr
 def _outside(values: pa.ChunkedArray, low: float | None, high: float | None) -> Mask:
     """Which values are less or more. Whole numbers are compared with whole ones: there are more of them than a double can tell apart."""
     least, most = -math.inf if low is None else low, math.inf if high is None else high
-    convert: type[float] | type[int] = float
-    kind, smallest, largest = pa.float64(), -sys.float_info.max, sys.float_info.max
-    if pa.types.is_integer(values.type):
-        kind, convert, smallest, largest = pa.int64(), int, -(2**63), 2**63 - 1
-        # `isfinite` would make a float of a whole number, which may be too large for one.
-        least, most = (math.ceil(least) if abs(least) < math.inf else least), (math.floor(most) if abs(most) < math.inf else most)
+    whole = pa.types.is_integer(values.type)
+    smallest, largest = (-(2**63), 2**63 - 1) if whole else (-sys.float_info.max, sys.float_info.max)
     if least > largest or most < smallest:
         return ~_nulls(values)
-    less = pc.less(values, pa.scalar(convert(max(least, smallest)), kind))
-    more = pc.greater(values, pa.scalar(convert(min(most, largest)), kind))
-    return _mask(pc.or_(less, more).fill_null(False))
+    least, most = max(least, smallest), min(most, largest)
+    bounds = (pa.scalar(math.ceil(least)), pa.scalar(math.floor(most))) if whole else (pa.scalar(float(least)), pa.scalar(float(most)))
+    return _mask(pc.or_(pc.less(values, bounds[0]), pc.greater(values, bounds[1])).fill_null(False))
 
 
 def _times(declaration: Declaration, table: pa.Table, rules: Rules, origin_us: int) -> dict[str, pa.Array]:

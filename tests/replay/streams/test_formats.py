@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replay.streams.declaration import declaration
-from tests.replay.streams.harness import Place, counts, nothing_but, stream, us
+from tests.replay.streams.harness import Place, counts, nothing_but, us
 
 
 @pytest.fixture
