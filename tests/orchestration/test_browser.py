@@ -187,7 +187,7 @@ def test_a_newcomer_replays_with_another_threshold_and_sees_its_checks_its_pictu
     expect(page.get_by_text("No errors")).to_be_visible()
     launch = page.get_by_role("button", name="Launch Run")
     expect(launch).to_be_enabled()
-    keep(page, "launchpad", tmp_path, height=770)
+    keep(page, "launchpad", tmp_path, height=830)
     launch.click()
     page.wait_for_url("**/runs/*")
     succeeded(page)
