@@ -8,60 +8,25 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.streams import lines
 from replay.streams.declaration import Declaration
-from replay.streams.parsed import StreamError
+from tests.replay.streams import reference
 from tests.replay.streams.fuzz_values import REAL, TEXTS, TIMES, TRUTHS, WHOLE
-from tests.replay.streams.harness import Place, assert_equals, counts, stream
+from tests.replay.streams.fuzzing import ENDS, FIXED, NULLS, check_against_reference, check_sanity, mutated, somewhere
+from tests.replay.streams.harness import Place, counts, stream
 from tests.replay.streams.reference import expected
-
-FIXED = {"derandomize": True, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
-
-
-@contextmanager
-def somewhere() -> Iterator[Place]:
-    """A fresh place for every example: pytest's own folder is one for all of a test's."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Place(Path(folder))
-
-
-def check_against_reference(declaration: Declaration, contents: Mapping[str, bytes], plain: Mapping[str, bytes] | None = None) -> None:
-    """Ingest the files, in splits of 100 bytes, and compare; `plain`: what is in them, if they are compressed."""
-    with somewhere() as place:
-        assert_equals(place, place.ingest(declaration, contents, split_bytes=100, file_rows=50), expected(declaration, plain or contents))
-
-
-def check_sanity(declaration: Declaration, contents: Mapping[str, bytes]) -> Place | None:
-    """Rows in = rows stored + rows rejected, by file; or one sentence, and nothing was written."""
-    with somewhere() as place:
-        try:
-            done = place.ingest(declaration, contents, file_rows=5)
-        except StreamError as problem:
-            assert str(problem).endswith(".") and "\n" not in str(problem)
-            assert any(name in str(problem) for name in contents)
-            assert place.is_untouched()
-            return None
-        rows, rejects = place.rows(), place.rejects()
-        assert [row["arrival"] for row in rows] == list(range(len(rows)))
-        assert sum(stored for _, _, stored, _ in counts(done).values()) == len(rows)
-        for name, (lines, records, stored, rejected) in counts(done).items():
-            assert records == stored + rejected
-            mine = [line for file, line, _, _ in rejects if file == name]
-            assert len(mine) == rejected and all(1 <= line <= lines for line in mine)
-        return place
-
 
 # ---- delimited text ------------------------------------------------------------------------------------------------------
 
-NULLS = ["", "NA"]
 POOLS = {"i": WHOLE, "n": WHOLE, "f": REAL, "g": REAL, "b": TRUTHS, "s": TEXTS, "t": TIMES, "u": TIMES}
 COLUMNS = [
     {"name": "t", "type": "time"},
@@ -114,9 +79,6 @@ def fields(declaration: Declaration) -> st.SearchStrategy[bytes]:
     return line.map(lambda cells: separator.join(cells).encode())
 
 
-ENDS = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\r", b"\n\n", b"\r\r\n", b"\n\r"])
-
-
 @st.composite
 def text_files(draw: st.DrawFn, declaration: Declaration) -> dict[str, bytes]:
     """Some files whose first line is right, so that the delimiter is found, and then anything goes."""
@@ -132,16 +94,6 @@ def text_files(draw: st.DrawFn, declaration: Declaration) -> dict[str, bytes]:
         bom = draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"]))
         contents[f"part-{n}.csv"] = bom + first.encode() + draw(ENDS) + body
     return contents
-
-
-def mutated(draw: st.DrawFn, body: bytes) -> bytes:
-    """Bytes cut off, put in, or changed, as broken disks and wrong encodings do."""
-    at = draw(st.integers(0, len(body)))
-    what = draw(st.sampled_from(["cut", "insert", "change", "drop"]))
-    if what == "cut":
-        return body[:at]
-    some = draw(st.one_of(st.binary(max_size=5), st.sampled_from([b'"', b"\xff", b"\xc3", b"\x00", b"\x85", "é".encode("latin-1"), b"\r"])))
-    return body[:at] + some + body[at + (0 if what == "insert" else 1 if what == "drop" else len(some)) :]
 
 
 @pytest.mark.parametrize("kind", DELIMITED)
@@ -187,15 +139,35 @@ def test_what_stands_in_front_of_the_records_may_be_anything_too() -> None:
     check()
 
 
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": lambda content: pa.Codec("zstd").compress(content, asbytes=True),
+}  # fmt: skip
+
+
+def padded(content: bytes) -> bytes:
+    """As a tape leaves it: blocks that are filled up with zeros, of which gzip takes no notice."""
+    packed = gzip.compress(content)
+    return packed + bytes(-len(packed) % 512)
+
+
 def test_compressed_files_are_read_like_what_is_in_them() -> None:
     @settings(max_examples=15, **FIXED)
     @given(text_files(DELIMITED["comma"]), st.data())
     def check(plain: dict[str, bytes], data: st.DataObject) -> None:
-        packed = {name: data.draw(st.sampled_from([(".gz", gzip.compress), (".bz2", bz2.compress), ("", bytes)])) for name in plain}
+        packed = {name: data.draw(st.sampled_from([*PACKED.items(), (".gz", padded), ("", bytes)])) for name in plain}
         contents = {name + packed[name][0]: packed[name][1](content) for name, content in plain.items()}
         check_against_reference(DELIMITED["comma"], contents, {name + packed[name][0]: content for name, content in plain.items()})
 
     check()
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 511, 3_000_000])
+def test_zeros_behind_a_gzip_are_no_record_but_what_follows_them_is_told(tmp_path: Path, zeros: int) -> None:
+    declaration = stream(files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "int64"}], time={"column": "t", "format": "number"})
+    content = gzip.compress(b"".join(b"%d\n" % n for n in range(100_000)))
+    place = Place(tmp_path)
+    done = place.ingest(declaration, {"a.csv.gz": content + content + bytes(zeros), "b.csv.gz": content + bytes(zeros) + content})
+    assert counts(done) == {"a.csv.gz": (200_000, 200_000, 200_000, 0), "b.csv.gz": (100_001, 100_001, 100_000, 1)}
 
 
 def test_compressed_files_that_are_cut_short_or_broken_lose_no_count() -> None:
@@ -204,7 +176,7 @@ def test_compressed_files_that_are_cut_short_or_broken_lose_no_count() -> None:
     def check(plain: dict[str, bytes], data: st.DataObject) -> None:
         contents = {}
         for name, content in plain.items():
-            suffix, pack = data.draw(st.sampled_from([(".gz", gzip.compress), (".bz2", bz2.compress)]))
+            suffix, pack = data.draw(st.sampled_from([*PACKED.items()]))
             contents[name + suffix] = mutated(data.draw, pack(content))
         check_sanity(DELIMITED["comma"], contents)
 
@@ -240,6 +212,57 @@ def test_quoted_fields_with_line_ends_in_them_lose_no_count() -> None:
     check()
 
 
+QUOTED = stream(
+    files={"pattern": "*.csv", "line_ends_in_fields": True},
+    columns=[{"name": "n", "type": "int64"}, {"name": "s", "type": "string"}],
+    time={"column": "n", "format": "number"},
+)  # fmt: skip
+
+
+def check_quoted(contents: Mapping[str, bytes]) -> tuple[int, int]:
+    """Rows, counts and rejects are those of the reference, whose texts are not cut; how many rows and rejects there are."""
+    with somewhere() as place:
+        done, wanted = place.ingest(QUOTED, contents), expected(QUOTED, contents)
+        assert counts(done) == wanted.counts
+        assert [(row["n"], row["s"]) for row in place.rows()] == [(row["n"], row["s"]) for row in wanted.rows]
+        assert [(file, line, reason) for file, line, _, reason in place.rejects()] == [(f, line, why) for f, line, _, why in wanted.rejects]
+        return len(wanted.rows), len(wanted.rejects)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 8, 1000])
+def test_quoted_fields_are_the_same_wherever_blocks_end_and_behind_lines_that_are_too_long(
+    block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(lines, "LONGEST_BYTES", 40)
+    monkeypatch.setattr(lines, "SHOWN_BYTES", 10)
+    monkeypatch.setattr(reference, "LONGEST_LINE_BYTES", 40)
+    part = st.sampled_from(
+        [b"1,", b"2,", b",", b'"', b'"', b'""', b"\n", b"\r", b"\r\n", b"a", b'5" pipe', b'"a\nb"', b"x" * 30, b"\n3,c\n"]
+    )
+    seen = [0, 0]
+
+    @settings(max_examples=40, **FIXED)
+    @given(st.lists(st.lists(part, max_size=25).map(b"".join), min_size=1, max_size=3))
+    def check(bodies: list[bytes]) -> None:
+        for at, found in enumerate(check_quoted({f"{n}.csv": b'1,"a\nb"\n' + body for n, body in enumerate(bodies)})):
+            seen[at] += found
+
+    check()
+    assert min(seen) > 50
+
+
+def test_quoted_files_of_megabytes_are_read_as_the_reference_reads_them() -> None:
+    random_ = random.Random(0)
+    fields = [b"ok", b'5" pipe', b'"a\nb"', b'"c,""d""\r\n"', b'"' + b"long\n" * 4_000 + b'"', b'"' + b"x\n" * 700_000 + b'"', b'"e"f"g']
+    weights = [60, 10, 20, 20, 3, 0.02, 5]
+    records = [b"%d,%s" % (n, field) for n, field in enumerate(random_.choices(fields, weights, k=2_000))]
+    records.insert(random_.randrange(2_000), b'7,"' + b'""\n' * 400_000 + b'"')  # longer than a record can be
+    content = b"\r\n".join(records) + random_.choice([b"", b"\n", b'\n8,"open'])
+    rows, rejected = check_quoted({"a.csv": content})
+    assert rows > 1_500 and rejected >= 1
+
+
 def test_a_line_end_between_quotes_belongs_to_the_field_where_the_declaration_says_so(tmp_path: Path) -> None:
     declaration = stream(
         files={"pattern": "*.csv", "header": True, "line_ends_in_fields": True},
@@ -251,75 +274,6 @@ def test_a_line_end_between_quotes_belongs_to_the_field_where_the_declaration_sa
     assert [(row["n"], row["s"]) for row in place.rows()] == [(1, "a\nb"), (2, 'c\r\n\r\n"d"'), (3, "e")]
     assert [reason for _, _, _, reason in place.rejects()] == ["3 fields, 2 expected", "cannot be taken apart into fields"]
     assert counts(done)["a.csv"][1:] == (5, 3, 2)
-
-
-# ---- JSON lines ----------------------------------------------------------------------------------------------------------
-
-MEMBERS = {
-    "t": ['"2020-01-01"', '"2020-01-01T00:00:00.5Z"', '"soon"', "5", "null", '""', "true", "[1]"],
-    "i": ["1", "-5", "128", "1.0", "1e2", '"1"', "null", "true", "9223372036854775808", "{}", '"NA"', "-0"],
-    "f": ["1", "1.5", "-0.0", "1e400", "-1e400", "NaN", "Infinity", '"1"', "null", "false", "123456789012345678901234567890", "1E-5"],
-    "b": ["true", "false", "1", "0", '"true"', "null"],
-    "s": ['"a"', '"é"', '"\\u00e9"', '"\\ud83d\\ude00"', '"\\ud800"', '"NA"', '""', "null", "1", "[]", '{"a": 1}', '"a\\nb"', '"}{"'],
-    "x": ["1", '"y"', '{"t": 5}', "[[]]", "null"],
-}
-JSON = stream(
-    files={"pattern": "*.json", "format": "json"}, nulls=NULLS, order="time", time={"column": "t"},
-    columns=[{"name": "t", "type": "time"}, *({"name": name, "type": kind, "optional": True} for name, kind in
-             (("i", "int8"), ("f", "float64"), ("b", "bool"), ("s", "string")))],
-)  # fmt: skip
-FIRST = b'{"t":"2020-01-01"}\n'
-"""A file whose first records are no objects, or have no time, is refused as a whole: that is tested elsewhere."""
-
-
-def objects() -> st.SearchStrategy[bytes]:
-    member = {name: st.sampled_from([pool[0]] * len(pool) + pool) for name, pool in MEMBERS.items()}
-    some = st.fixed_dictionaries({"t": member["t"]}, optional={name: member[name] for name in MEMBERS if name != "t"})
-    space = st.sampled_from(["", "", " ", "\t"])
-    return st.builds(
-        lambda values, a, b: (b + "{" + ",".join(f'{a}"{name}"{a}:{b}{text}' for name, text in values.items()) + a + "}" + b).encode(),
-        some, space, space,
-    )  # fmt: skip
-
-
-def test_json_lines_are_read_as_the_reference_reads_them() -> None:
-    odd = st.sampled_from([b"{}", b"[]", b"null", b"5", b'"x"', b"{", b"}", b'{"t":', b'{"t":"2020-01-01"}}',
-                           b'{"t":"2020-01-01"}{"t":"2020-01-01"}', b'{"t":"2020-01-01",}', b"{'t':1}", b"   ",
-                           b'{"t":"2020-01-01","s":"a\tb"}', b'{"t":"2020-01-01"} x'])  # fmt: skip
-
-    @st.composite
-    def files(draw: st.DrawFn) -> dict[str, bytes]:
-        contents = {}
-        for n in range(draw(st.integers(3, 6))):
-            lines = draw(st.lists(st.tuples(st.one_of(objects(), objects(), objects(), odd), ENDS).map(b"".join), max_size=10))
-            contents[f"part-{n}.json"] = draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + FIRST + b"".join(lines)
-        return contents
-
-    @settings(max_examples=40, **FIXED)
-    @given(files())
-    def check(contents: dict[str, bytes]) -> None:
-        check_against_reference(JSON, contents)
-
-    check()
-
-
-def test_json_lines_with_any_bytes_in_them_lose_no_count() -> None:
-    @settings(max_examples=50, **FIXED)
-    @given(st.lists(st.tuples(objects(), ENDS).map(b"".join), max_size=6).map(b"".join), st.data())
-    def check(body: bytes, data: st.DataObject) -> None:
-        check_sanity(JSON, {"a.json": FIRST + mutated(data.draw, body), "b.json": FIRST + data.draw(st.binary(max_size=40))})
-
-    check()
-
-
-@pytest.mark.parametrize(
-    "deep", [b'{"t":"2020-01-01","x":' + b"[" * 100_000, b'{"t":"2020-01-01","x":' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"[" * 200_000]
-)
-def test_json_nested_a_hundred_thousand_deep_is_at_most_a_reject(tmp_path: Path, deep: bytes) -> None:
-    place = Place(tmp_path)
-    done = place.ingest(JSON, {"a.json": deep + b'\n{"t":"2020-01-01"}\n'})
-    (_, records, rows, rejected) = counts(done)["a.json"]
-    assert (records, rows + rejected) == (2, 2) and rows >= 1
 
 
 # ---- cnv -----------------------------------------------------------------------------------------------------------------
