@@ -120,7 +120,9 @@ class Time(Model):
     zone: str = Field(default="UTC", description="The zone of times that do not name one.")
     unit: Literal["s", "ms", "us", "ns", "ps"] = Field(default="s", description="What a number counts.")
     origin: Instant | None = Field(default=None, description="What a number counts from. Default: what the file says, or 1970 UTC.")
-    keep: str | None = Field(default=None, description="The column that keeps the time as it was: its number, or nanoseconds of its text.")
+    keep: str | None = Field(
+        default=None, description="The column that keeps the time as it was: the number, its text, or the nanoseconds of a date."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Time:
@@ -175,8 +177,12 @@ class Files(Model):
             blank = "\n,0".encode(self.encoding)
         except LookupError:
             raise ValueError(f"encoding: {self.encoding!r} given; allowed are names such as utf-8 and latin-1") from None
-        if blank != b"\n,0":
-            raise ValueError(f"encoding: {self.encoding!r} given; allowed are those in which ASCII characters take one byte")
+        # Those that switch by escapes (utf-7, hz) write others as ASCII too: a line of them cannot be read alone.
+        others = [letter.encode(self.encoding, "ignore") for letter in "éяあ中한"]
+        if blank != b"\n,0" or any(letter and letter.isascii() for letter in others):
+            raise ValueError(
+                f"encoding: {self.encoding!r} given; allowed are those in which ASCII characters take one byte, and others need no escapes"
+            )
         return self
 
     @property

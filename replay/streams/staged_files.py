@@ -62,6 +62,9 @@ class StageWriter:
     def __init__(self, stage: Lake, name: str, schema: pa.Schema, ordered_by: str | None) -> None:
         """To files of this name and these columns; `ordered_by`: sorted."""
         self._stage, self._name, self._schema, self._by = stage, name, schema, ordered_by
+        even = [field.type for field in schema if pa.types.is_primitive(field.type)]
+        self._row_bytes = sum(max(kind.bit_width // 8, 1) for kind in even)
+        self._uneven = [field.name for field in schema if not pa.types.is_primitive(field.type)]
         self._held: list[pa.Table] = []
         self._rows = self._bytes = 0
         self._runs: list[Run] = []
@@ -70,7 +73,7 @@ class StageWriter:
     def add(self, rows: pa.Table) -> None:
         """Take rows on."""
         self._held.append(rows)
-        self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + size_of(rows)
+        self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + self._size(rows)
         if self._rows >= RUN_ROWS or self._bytes >= RUN_BYTES:
             self._flush()
 
@@ -92,35 +95,33 @@ class StageWriter:
             self._sample(rows)
             self._runs.append(self._write(rows, f"{self._name}-{len(self._runs):04d}"))
 
+    def _size(self, rows: pa.Table) -> int:
+        """How many bytes the values of rows take: not counted are marks of nulls, which are there or not as it comes."""
+        size = rows.num_rows * self._row_bytes
+        for name in self._uneven:
+            column = rows[name]
+            if pa.types.is_string(column.type):
+                size += rows.num_rows * 4 + sum(_characters(chunk) for chunk in column.chunks)
+            else:  # of a log that was not made from files
+                size += column.nbytes
+        return size
+
     def _sample(self, rows: pa.Table) -> None:
         if self._by:
-            self.sample = self.sample.merged(Sample.of(int64(rows, self._by), size_of(rows)))
+            self.sample = self.sample.merged(Sample.of(int64(rows, self._by), self._size(rows)))
 
     def _write(self, rows: pa.Table, name: str) -> Run:
         moves = "end" if "end" in self._schema.names and "start" in self._schema.names else "ts"
         path, batches = f"{name}.arrow", []
-        step = min(max(rows.num_rows * BATCH_BYTES // max(size_of(rows), 1), 1), BATCH_ROWS)
+        step = min(max(rows.num_rows * BATCH_BYTES // max(self._size(rows), 1), 1), BATCH_ROWS)
         rows = rows.combine_chunks()
         with self._stage.files(self._stage.root).open_output_stream(path) as sink, pa.ipc.new_file(sink, self._schema) as out:
             for at in range(0, rows.num_rows, step):
                 part = rows.slice(at, step).combine_chunks()  # of texts of more than 2 GiB Arrow makes chunks, which end anywhere
                 out.write_table(part, step)
                 first = int(int64(part, self._by)[0]) if self._by else 0
-                batches.append(Batch(part.num_rows, int(int64(part, moves).max()), first, size_of(part)))
+                batches.append(Batch(part.num_rows, int(int64(part, moves).max()), first, self._size(part)))
         return Run(path, batches)
-
-
-def size_of(rows: pa.Table) -> int:
-    """How many bytes the values of rows take: not counted are marks of nulls, which are there or not as it comes."""
-    size = 0
-    for column in rows.columns:
-        if pa.types.is_string(column.type):
-            size += rows.num_rows * 4 + sum(_characters(chunk) for chunk in column.chunks)
-        elif pa.types.is_primitive(column.type):
-            size += rows.num_rows * max(column.type.bit_width // 8, 1)
-        else:  # of a log that was not made from files
-            size += column.nbytes
-    return size
 
 
 def _characters(texts: pa.StringArray) -> int:

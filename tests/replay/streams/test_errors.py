@@ -290,6 +290,10 @@ def with_column(**column: Any) -> dict[str, Any]:
         ({"files": {"pattern": "*", "delimiter": "\n"}}, "delimiter, quote: allowed are two different ASCII characters"),
         ({"files": {"pattern": "*", "encoding": "klingon"}}, "encoding: 'klingon' given; allowed are names such as utf-8 and latin-1"),
         ({"files": {"pattern": "*", "encoding": "utf-16"}}, "encoding: 'utf-16' given; allowed are those in which ASCII"),
+        (
+            {"files": {"pattern": "*", "encoding": "hz"}},
+            "allowed are those in which ASCII characters take one byte, and others need no escapes",
+        ),
         ({"files": {"pattern": "*", "quote": None, "line_ends_in_fields": True}}, "line_ends_in_fields: allowed with quote only"),
         ({"files": []}, "files: [] given"),
         ({"range": ["2012-01-02", "2012-01-01"]}, "range: allowed is the first time, then one behind the last"),
