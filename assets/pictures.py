@@ -174,9 +174,18 @@ def duration(microseconds: float) -> str:
     return "0"
 
 
+class _Dates(AutoDateLocator):
+    """Dates that do not overlap: every fourth day of a month, say, but not its 29th before the 1st of the next."""
+
+    def __call__(self) -> Any:
+        ticks = np.asarray(super().__call__(), float)
+        apart = np.diff(ticks)
+        return ticks if not len(apart) else ticks[np.append(apart > 0.6 * np.median(apart), True)]
+
+
 def dates(axes: Axes) -> None:
     """Event time on the x axis."""
-    locator = AutoDateLocator(maxticks=10)
+    locator = _Dates(maxticks=10)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.xaxis.get_offset_text().set_size(8)
@@ -192,9 +201,10 @@ def numbers(axis: Axis, factor: float = 1.0) -> None:
     )
 
 
-def plain(axes: Axes, title: str) -> None:
-    """What all pictures look like."""
-    axes.set_title(title, fontsize=10, color=INK, loc="left")
+def plain(axes: Axes, title: str, told: str = "") -> None:
+    """What all pictures look like; what is told of one stands under its title."""
+    axes.set_title(title, fontsize=10, color=INK, loc="left", pad=18 if told else None)
+    axes.text(0, 1.02, told, transform=axes.transAxes, va="bottom", fontsize=8, color=INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(SOFT)
     axes.tick_params(colors=INK, labelsize=8)

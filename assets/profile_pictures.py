@@ -36,13 +36,10 @@ def picture_of_profile(profile: Profile) -> bytes:
     _rate(rate, profile)
     _missing(missing, profile)
     keyed = profile.keys != 1
-    _powers(gaps, profile.intervals, f"time between two tuples{' of a key' if keyed else ''}", "pairs of tuples", MARK)
-    gaps.text(0.98, 0.95, _longest(profile), transform=gaps.transAxes, ha="right", va="top", fontsize=8, color=INK)
-    _powers(delays, [0, *profile.delays[1:]], "how far tuples are behind the clock", "tuples", WARM)
-    late = f"\nlatest by {duration(profile.largest_delay_us)}" if profile.largest_delay_us else ""
-    told = f"{profile.out_of_order:.2%} out of order{late}"
-    inverted = "" if profile.inversion_rate is None else f"\ninversion rate {profile.inversion_rate:.2g}"
-    delays.text(0.98, 0.95, told + inverted, transform=delays.transAxes, ha="right", va="top", fontsize=8, color=INK)
+    plain(gaps, f"time between two tuples{' of a key' if keyed else ''}", _longest(profile))
+    _powers(gaps, profile.intervals, "pairs of tuples", MARK)
+    plain(delays, "how far tuples are behind the clock", _disorder(profile))
+    _powers(delays, [0, *profile.delays[1:]], "tuples", WARM)
     return png(figure)
 
 
@@ -73,10 +70,9 @@ def _missing(axes: Axes, profile: Profile) -> None:
     plain(axes, f"missing values in % of tuples{f'; {whole} columns have all' if whole else ''}")
 
 
-def _powers(axes: Axes, counts: list[int], title: str, counted: str, colour: str) -> None:
+def _powers(axes: Axes, counts: list[int], counted: str, colour: str) -> None:
     """Counts by powers of two of microseconds, each bar over its range of durations."""
     there = [place for place, count in enumerate(counts) if count and place]
-    plain(axes, title)
     if not there:
         axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, color=INK)
         axes.set_xticks([])
@@ -91,7 +87,10 @@ def _powers(axes: Axes, counts: list[int], title: str, counted: str, colour: str
     # With room on both sides, so that some round duration is in it.
     axes.set_xlim(first - 2, last + 1)
     rounded = [us for us in _ROUND_US if first - 2 <= log2(us) <= last + 1]
-    shown = rounded[:: max(-(-len(rounded) // 8), 1)]
+    shown: list[int] = []
+    for us in rounded:
+        if not shown or log2(us) - log2(shown[-1]) >= (last + 3 - first) / 9:
+            shown.append(us)
     axes.set_xticks([log2(us) for us in shown], [duration(us) for us in shown], fontsize=8)
 
 
@@ -100,4 +99,10 @@ def _longest(profile: Profile) -> str:
         return ""
     begin, length = profile.longest[0]
     when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=begin)
-    return f"longest silence of all: {duration(length)}\nfrom {when:%Y-%m-%d %H:%M:%S}"
+    return f"longest silence of all: {duration(length)} from {when:%Y-%m-%d %H:%M:%S}"
+
+
+def _disorder(profile: Profile) -> str:
+    late = f", latest by {duration(profile.largest_delay_us)}" if profile.largest_delay_us else ""
+    inverted = "" if profile.inversion_rate is None else f", inversion rate {profile.inversion_rate:.2g}"
+    return f"{profile.out_of_order:.2%} out of order{late}{inverted}"

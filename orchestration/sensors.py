@@ -106,15 +106,16 @@ def _tag(stream: str, files: str) -> str:
 def _found(workplace: Workplace, stream: str) -> _Found:
     """The original files of a stream."""
     from replay.lake import Lake
-    from replay.streams.parsed import StreamError
+    from replay.streams.parsed import NoFilesError, StreamError
     from replay.streams.raw import list_files
 
     folder = Lake(f"{workplace.raw}/{stream}")
     try:
         files = list_files(folder, workplace.declaration(stream))
-    except StreamError as problem:
-        # What cannot be read may be there all the same: only a folder without a file of the stream has none.
-        return _Found() if f"no file in {folder.root} matches" in str(problem) else _Found(problem=str(problem))
+    except NoFilesError:
+        return _Found()
+    except StreamError as problem:  # what cannot be read may be there all the same
+        return _Found(problem=str(problem))
     info = folder.files(folder.root).get_file_info([file.name for file in files])
     told = [(*astuple(file), str(one.mtime_ns)) for file, one in zip(files, info, strict=True)]
     hashed = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

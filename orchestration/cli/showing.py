@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from engines.spec import format_duration
+
 if TYPE_CHECKING:
     from replay import runs
 
@@ -190,7 +192,7 @@ def show_description(found: dict[str, Any]) -> None:
 def show_profile(found: dict[str, Any], plot: str) -> None:
     """A stream's profile in numbers, and where its picture is."""
     lacking = ", ".join(f"{name} {share:.2%}" for name, share in found["missing"].items() if share) or "nothing"
-    longest = found["longest"][0][1] / 1e6 if found["longest"] else 0
+    longest = found["longest"][0][1] if found["longest"] else 0
     inverted = "not measured" if found["inversion_rate"] is None else f"{found['inversion_rate']:.3g}"
     rows = [
         ("tuples", f"{found['tuples']:,}"),
@@ -198,9 +200,9 @@ def show_profile(found: dict[str, Any], plot: str) -> None:
         ("from", found["begin"]),
         ("to", found["end"]),
         ("missing", lacking),
-        ("longest silence", f"{longest:,.6g} s"),
+        ("longest silence", format_duration(longest)),
         ("out of order", f"{found['out_of_order']:.4%}"),
-        ("largest delay", f"{found['largest_delay_us'] / 1e6:g} s"),
+        ("largest delay", format_duration(found["largest_delay_us"])),
         ("inversion rate", inverted),
         ("plots", plot),
     ]

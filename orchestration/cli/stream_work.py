@@ -30,7 +30,7 @@ from replay.streams.declaration import Declaration, declaration, declared, load
 from replay.streams.disordering import disorder_log, disordered_from
 from replay.streams.ingest import Ingested, ingest
 from replay.streams.manifest import read_manifest
-from replay.streams.parsed import StreamError
+from replay.streams.parsed import NoFilesError, StreamError
 from replay.streams.profile import profile
 from replay.streams.provide import ORIGINAL, PASSED_OVER, TwinSettings, generate, made_with, provide, twin_folder
 from replay.streams.raw import list_files
@@ -233,8 +233,10 @@ def _raw_files(stream: Declaration, raw: str) -> str:
     for folder, kind in ((f"{raw}/{stream.name}", "original"), (str(twin_folder(stream.name, raw)), "twin")):
         try:
             return f"{kind}, {len(list_files(Lake(folder), stream))}"
-        except StreamError:
+        except NoFilesError:
             continue
+        except StreamError:
+            return f"{kind}, cannot be read"
     return "twin, not made yet" if stream.name in twins() else "none"
 
 

@@ -18,6 +18,10 @@ class StreamError(ValueError):
     """A stream that cannot be read, told in one sentence: the file, the setting, what was found, what is allowed."""
 
 
+class NoFilesError(StreamError):
+    """A folder without a file of the stream."""
+
+
 @dataclass(frozen=True)
 class Reject:
     """A record that is not stored."""

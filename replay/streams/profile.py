@@ -31,6 +31,9 @@ ORDER_ROWS = 20_000_000
 """Up to so many tuples the inversion rate is measured, for which all of their times are held in memory."""
 MOST_KEYS = 100_000
 
+_Edges = dict[Any, tuple[int, int]]
+"""The first and the last time of each key."""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -51,7 +54,7 @@ class Profile:
     gaps: list[int]
     """How often the clock advanced by how much, by powers of two of microseconds."""
     intervals: list[int]
-    """The same between two tuples of a key, as far as they are in one file of the log."""
+    """The same between two tuples of a key that follow one another in event time; across files of the log as far as they are in order."""
     longest: list[tuple[int, int]]
     """The longest silences: when they began and how long they were, in microseconds."""
     delays: list[int]
@@ -88,19 +91,21 @@ class _Part:
     delays: NDArray[np.int64]
     longest: list[tuple[int, int]]
     largest_delay: int
-    keys: frozenset[Any] | None
+    edges: _Edges | None
+    """None: more keys than can be counted."""
     times: NDArray[np.int64]
 
     def __add__(self, other: _Part) -> _Part:
-        both = None if self.keys is None or other.keys is None else self.keys | other.keys
+        """With what the file behind it adds."""
+        edges, between = _joined(self.edges, other.edges)
         return _Part(
             self.counts + other.counts,
             self.gaps + other.gaps,
-            self.intervals + other.intervals,
+            self.intervals + other.intervals + _powers(np.array(between, np.int64)),
             self.delays + other.delays,
             sorted([*self.longest, *other.longest], key=lambda gap: -gap[1])[:LONGEST],
             max(self.largest_delay, other.largest_delay),
-            both if both is None or len(both) <= MOST_KEYS else None,
+            edges,
             np.concatenate((self.times, other.times)),
         )
 
@@ -131,7 +136,7 @@ def profile(lake: Lake, stream: str, tasks: Tasks) -> Profile:
         begin,
         bin_us,
         whole.counts.tolist(),
-        len(whole.keys) if whole.keys is not None else None,
+        len(whole.edges) if whole.edges is not None else None,
         _missing(lake, log),
         whole.gaps.tolist(),
         whole.intervals.tolist(),
@@ -156,31 +161,47 @@ def _part(task: _Task) -> _Part:
     steps = np.diff(clocks, prepend=clocks[0] if task.clock_before is None else task.clock_before)
     places = np.argsort(-steps, kind="stable")[:LONGEST]
     delays = clocks - times
-    keys = frozenset(pc.unique(rows["key"]).to_pylist()) if "key" in names else frozenset([None])
+    intervals, edges = _intervals(times, rows, int(clocks[0] - steps[0]))
     return _Part(
         np.bincount(np.clip((times - task.begin_us) // task.bin_us, 0, BINS - 1), minlength=BINS),
         _powers(steps),
-        _powers(_intervals(times, rows)),
+        _powers(intervals),
         _powers(delays),
         [(int(clocks[i] - steps[i]), int(steps[i])) for i in places if steps[i] > 0],
         int(delays.max()),
-        keys if len(keys) <= MOST_KEYS else None,
+        edges,
         times if task.with_times else times[:0],
     )
 
 
-def _intervals(times: NDArray[np.int64], rows: pa.Table) -> NDArray[np.int64]:
-    """The time between two tuples of a key."""
-    if "key" not in rows.column_names:
-        return _steps(np.sort(times))
-    codes = rows["key"].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+def _intervals(times: NDArray[np.int64], rows: pa.Table, clock_before: int) -> tuple[NDArray[np.int64], _Edges | None]:
+    """The time between two tuples of a key, and the first and the last time of each key.
+
+    From tuples behind the clock at which the file begins nothing is told: those that follow them are in the files before.
+    """
+    keys = (rows["key"].combine_chunks() if "key" in rows.column_names else pa.nulls(len(times))).dictionary_encode("encode")
+    codes = keys.indices.to_numpy()
     order = np.lexsort((times, codes))
-    same = codes[order[1:]] == codes[order[:-1]]
-    return _steps(times[order])[same]
+    times, codes = times[order], codes[order]
+    same = codes[1:] == codes[:-1]
+    intervals = (times[1:] - times[:-1])[same & (times[:-1] >= clock_before)]
+    if len(keys.dictionary) > MOST_KEYS:
+        return intervals, None
+    first, last = times[np.append(True, ~same)].tolist(), times[np.append(~same, True)].tolist()
+    return intervals, dict(zip(keys.dictionary.to_pylist(), zip(first, last, strict=True), strict=True))
 
 
-def _steps(times: NDArray[np.int64]) -> NDArray[np.int64]:
-    return times[1:] - times[:-1]
+def _joined(before: _Edges | None, behind: _Edges | None) -> tuple[_Edges | None, list[int]]:
+    """The first and last times of two files' keys, and how long keys were silent between them."""
+    if before is None or behind is None:
+        return None, []
+    both, between = dict(before), []
+    for key, (first, last) in behind.items():
+        if key in both:
+            between.append(max(first - both[key][1], 0))
+            first, last = both[key][0], max(both[key][1], last)
+        both[key] = first, last
+    return both if len(both) <= MOST_KEYS else None, between
 
 
 def _powers(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 from engines.spec import SpecError
 from replay.lake import Lake
 from replay.streams.declaration import Declaration
-from replay.streams.parsed import StreamError
+from replay.streams.parsed import NoFilesError, StreamError
 from replay.streams.raw import list_files
 from replay.streams.tasks import Advance, Tasks
 from replay.streams.twins import Part, Twin, twin, twins, write
@@ -62,9 +62,8 @@ def provide(
         raise StreamError(f"stream {declaration.name}: its folder {originals.root} cannot be read (it is a file).")
     try:
         list_files(originals, declaration)
-    except StreamError as problem:
-        others = _others(originals, declaration)
-        if declaration.name not in twins() or others is None:
+    except NoFilesError as problem:
+        if declaration.name not in twins():
             raise
         if settings is None and (made := made_with(declaration.name, raw)) is not None:
             settings = made
@@ -72,6 +71,7 @@ def provide(
             folder = generate(declaration.name, raw, settings or TwinSettings(), tasks, advance)
         except OSError as failed:
             raise StreamError(f"{str(problem).removesuffix('.')}, nor can its twin be written ({failed}).") from None
+        others = _others(originals)
         told = f"{others} files in {originals.root}, none of which matches the setting files.pattern"
         passed_over = {PASSED_OVER: told} if others else {}
         return folder, (settings or TwinSettings()).origin(declaration.name) | passed_over
@@ -96,14 +96,10 @@ def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks, advanc
     return Lake(str(folder))
 
 
-def _others(folder: Lake, declaration: Declaration) -> int | None:
-    """How many files a folder has in which none of the stream's was found; None: what is there could not be read."""
-    try:
-        infos = folder.files(folder.root).get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
-    except (OSError, UnicodeDecodeError):
-        return None
-    tables = any("_delta_log/" in info.path for info in infos) and any(form.format == "delta" for form in declaration.files)
-    return None if tables else sum(info.type == pafs.FileType.File and not info.base_name.startswith(".") for info in infos)
+def _others(folder: Lake) -> int:
+    """How many files a folder has in which none of the stream's was found."""
+    infos = folder.files(folder.root).get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
+    return sum(info.type == pafs.FileType.File and not info.base_name.startswith(".") for info in infos)
 
 
 def made_with(stream: str, raw: str) -> TwinSettings | None:

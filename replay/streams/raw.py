@@ -18,7 +18,7 @@ from deltalake.exceptions import DeltaError
 from replay.lake import Lake
 from replay.streams.compressed import Decompressed
 from replay.streams.declaration import Declaration
-from replay.streams.parsed import StreamError
+from replay.streams.parsed import NoFilesError, StreamError
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 CHECKSUM_BYTES = 64 << 20
@@ -39,7 +39,8 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
     """The stream's files in a folder, in the order in which they are read.
 
     Raises:
-        StreamError: there are none.
+        NoFilesError: there are none.
+        StreamError: the folder or a Delta table in it cannot be read.
     """
     files = folder.files(folder.root)
     found: list[RawFile] = []
@@ -66,7 +67,7 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
                     found.append(RawFile(info.path, info.size, kind))
     if not found:
         patterns = " or ".join(repr(form.pattern) for form in declaration.files)
-        raise StreamError(f"stream {declaration.name}: no file in {folder.root} matches its setting files.pattern, {patterns}.")
+        raise NoFilesError(f"stream {declaration.name}: no file in {folder.root} matches its setting files.pattern, {patterns}.")
     return sorted({file.name: file for file in reversed(found)}.values(), key=lambda file: natural(file.name))
 
 

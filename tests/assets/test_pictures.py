@@ -199,4 +199,4 @@ def test_axes_have_units_that_people_use_and_no_marks_for_what_is_not_there(monk
     append(lake, "s", pa.table({"ts": pa.array(np.arange(50) * 20_000_000, TIMESTAMP)}))
     told = texts(monkeypatch, lambda: picture_of_profile(profile(lake, "s", InProcess())))
     assert {"pairs of tuples", "tuples a second", "10 s", "20 s", "30 s"} <= set(told)
-    assert "0.00% out of order\ninversion rate 0" in told
+    assert "0.00% out of order, inversion rate 0" in told

@@ -282,6 +282,8 @@ def with_column(**column: Any) -> dict[str, Any]:
         ({"columns": []}, "columns: [] given"),
         (with_column(type="string", range=[1, 2]), "range: given for a column of type string; allowed for numbers only"),
         (with_column(range=[2, 1]), "range: allowed is the smallest value, then the largest"),
+        (with_column(range=[float("nan"), 2]), "range: allowed are finite numbers, and null where there is no bound"),
+        (with_column(range=[1, float("inf")]), "range: allowed are finite numbers, and null where there is no bound"),
         (with_column(from_file="tow"), "from_file: allowed is a regular expression with a group"),
         (with_column(from_file="("), "from_file: allowed is a regular expression with a group"),
         ({"files": {"pattern": "*", "format": "xlsx"}}, "files.format: 'xlsx' given"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from engines.contract import TIMESTAMP
 from replay.lake import Lake
 from replay.log_writer import append
 from replay.streams import profile as module
-from replay.streams.profile import BINS, Profile, profile
+from replay.streams.profile import BINS, POWERS, Profile, profile
 from replay.streams.tasks import InProcess
 
 SECOND = 1_000_000
@@ -63,11 +66,21 @@ def test_gaps_and_delays_are_counted_by_powers_of_two(found: Profile) -> None:
     assert found.largest_delay_us == 29 * SECOND  # the clock stood at 99 s
 
 
-def test_intervals_are_those_of_a_key(lake: Lake) -> None:
-    append(lake, "s", stream())
-    intervals = profile(lake, "s", InProcess()).intervals
-    assert sum(intervals) == 598
-    assert intervals[21] == max(intervals)  # 2 s lie between 2**20 and 2**21 microseconds
+@pytest.mark.parametrize("file_rows", [1, 7, 50, 600])
+def test_intervals_are_those_of_a_key_in_whatever_file_its_tuples_are(lake: Lake, file_rows: int) -> None:
+    append(lake, "s", stream().sort_by("ts"), file_rows=file_rows)
+    expected = [0] * POWERS
+    for key in set(stream()["key"].to_pylist()):
+        times = sorted(stream().filter(pc.field("key") == key)["ts"].cast(pa.int64()).to_pylist())
+        for earlier, later in pairwise(times):
+            expected[(later - earlier).bit_length()] += 1
+    assert profile(lake, "s", InProcess()).intervals == expected
+
+
+def test_a_late_tuple_at_the_beginning_of_a_file_is_no_silence(lake: Lake) -> None:
+    times = [0, 1, 2, 3, 4, 5, 1, 6, 7, 8]
+    append(lake, "s", pa.table({"ts": pa.array([t * SECOND for t in times], TIMESTAMP)}), file_rows=6)
+    assert profile(lake, "s", InProcess()).intervals[SECOND.bit_length() + 1 :] == [0] * (POWERS - SECOND.bit_length() - 1)
 
 
 def test_the_inversion_rate_is_left_out_where_it_would_take_too_much_memory(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
