@@ -45,7 +45,7 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
     )
     def next_day(context: dg.ScheduleEvaluationContext, workplace: Workplace) -> dg.RunRequest | dg.SkipReason:
         days, reason = days_to_replay(workplace, technique, stream, spec)
-        red = _red_days(context.instance, workplace, technique, stream, spec, days)
+        red = red_days(context.instance, workplace, technique, stream, spec, days)
         again = next((one for one in red if one.replayed_by is None), None)
         if not days and again is None:
             return dg.SkipReason(" ".join([reason, *_left(red)]))
@@ -121,7 +121,7 @@ def days_to_replay(workplace: Workplace, technique: str, stream: str, spec: Mapp
 
 
 @dataclass(frozen=True)
-class _RedDay:
+class RedDay:
     """A published day that stands, and is red."""
 
     day: date
@@ -131,9 +131,9 @@ class _RedDay:
     """The run that has replayed it because of that, to no avail."""
 
 
-def _red_days(
+def red_days(
     instance: dg.DagsterInstance, workplace: Workplace, technique: str, stream: str, spec: Mapping[str, Any], missing: list[date]
-) -> list[_RedDay]:
+) -> list[RedDay]:
     """The days whose last critical verdict is red, oldest first, without those that are to be replayed anyway."""
     from engines import build
     from quality.suites.results import suite
@@ -151,11 +151,11 @@ def _red_days(
         runs = instance.get_run_records(dg.RunsFilter(tags={RED: tag}), limit=20)
         # A run that failed before it has published anything has not replayed it.
         done = [one.dagster_run.run_id[:8] for one in runs if one.create_timestamp < record["published"]]
-        red.append(_RedDay(day, ", ".join(found[day]), tag, done[0] if done else None))
+        red.append(RedDay(day, ", ".join(found[day]), tag, done[0] if done else None))
     return red
 
 
-def _left(red: list[_RedDay]) -> list[str]:
+def _left(red: list[RedDay]) -> list[str]:
     """What is told of days that are red and stay so."""
     if not red:
         return []

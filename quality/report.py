@@ -36,6 +36,7 @@ tr:last-child > * { border-bottom: 0; } .facts th { white-space: nowrap; } .fact
 .error { overflow-wrap: anywhere; min-width: 260px; }
 .badge { border-radius: 999px; padding: 1px 10px; font-size: 13px; font-weight: 500; color: #fff; white-space: nowrap; }
 .passed { background: var(--good); } .failed { background: var(--bad); } .warned { background: var(--warn); }
+.unchecked { background: var(--soft); }
 .differs { color: var(--bad); font-weight: 600; } .worst tr.engine > * { border-bottom: 0; padding-bottom: 0; }
 img { max-width: 100%; display: block; } pre { margin: 0; font-size: 13px; white-space: pre-wrap; } a { color: var(--mark); }
 @media print { body { background: #fff; } .card { max-height: none; break-inside: avoid; } }
@@ -68,14 +69,16 @@ class Report:
 
     @property
     def state(self) -> str:
-        """passed, warned or failed."""
+        """passed, warned, failed, or unchecked as long as no check has run."""
+        if not self.outcomes:
+            return "unchecked"
         states = {_state(outcome) for outcome in self.outcomes}
         return next((state for state in ("failed", "warned") if state in states), "passed")
 
     @property
     def passed(self) -> str:
         """How many checks passed."""
-        return f"{sum(outcome.passed for outcome in self.outcomes)} of {len(self.outcomes)}"
+        return f"{sum(outcome.passed for outcome in self.outcomes)} of {len(self.outcomes)}" if self.outcomes else "not run yet"
 
 
 def page(report: Report) -> str:
@@ -93,7 +96,7 @@ def page(report: Report) -> str:
     pictures = [_section(caption, f'<img alt="{_text(caption)}" src="{_data(png)}">', "whole") for caption, png in report.pictures.items()]
     tables = [_section(caption, _table(rows)) for caption, rows in report.tables.items() if rows]
     facts = "".join(f"<tr><th>{_text(label)}</th><td>{_value(value)}</td></tr>" for label, value in report.facts.items())
-    told = "every check passed" if all(outcome.passed for outcome in report.outcomes) else f"{report.passed} checks passed"
+    told = {"passed": "every check passed", "unchecked": "no check has run yet"}.get(report.state, f"{report.passed} checks passed")
     explained = f'<p class="explained">{_text(report.explained)}</p>' if report.explained else ""
     parts = [
         f"<h1>{_text(report.title)} {_badge(report.state)}</h1>",
@@ -135,6 +138,8 @@ def _section(caption: str, body: str, kind: str = "") -> str:
 
 
 def _checks(outcomes: Sequence[Outcome]) -> str:
+    if not outcomes:
+        return "<p>They have not run yet. When they do, their page replaces this one.</p>"
     rows = ""
     for outcome in sorted(outcomes, key=lambda outcome: outcome.passed):
         examples = f"<br>{_text(', '.join(outcome.examples))}" if outcome.examples and not outcome.passed else ""

@@ -150,7 +150,9 @@ def demo(lake: _Lake = "lake", raw: _Raw = "raw", master: _Master = "local[*]", 
 @app.command()
 def backfill(
     results: Annotated[str, typer.Argument(metavar="TECHNIQUE/STREAM", help="A results asset, such as frames/traffic.")],
-    days: Annotated[str, typer.Option(metavar="DAYS", help="missing, all, 2024-01-01 or 2024-01-01..2024-01-05.")] = "missing",
+    days: Annotated[
+        str, typer.Option(metavar="DAYS", help="missing (those that are red or outdated too), all, 2024-01-01 or 2024-01-01..2024-01-05.")
+    ] = "missing",
     lake: _Lake = "lake",
     raw: _Raw = "raw",
     master: _Master = "local[*]",

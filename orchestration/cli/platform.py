@@ -26,7 +26,7 @@ from orchestration.cli.sentences import Told
 from orchestration.cli.spark import written_to
 from orchestration.demo import Step, StepError, checked_again, demo, materialized
 from orchestration.instance import home, instance
-from orchestration.schedules import all_days, days_to_replay, of_range
+from orchestration.schedules import all_days, days_to_replay, of_range, red_days
 from replay.lake import Lake
 from replay.span import neighbours
 from replay.streams.declaration import declared
@@ -38,10 +38,12 @@ def run_demo(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
 
 
 def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> list[dict[str, Any]]:
-    """Days of a results asset, neighbouring ones in one run."""
+    """Days of a results asset, neighbouring ones in one run; those that are missing are all that do not stand, and the red ones."""
     technique, stream, spec = _known(results)
     workplace = _workplace(lake, raw, master)
+    place = instance()
     missing, reason = days_to_replay(workplace, technique, stream, spec)
+    missing = sorted([*missing, *(red.day for red in red_days(place, workplace, technique, stream, spec, missing))])
     if not missing and days == "missing":
         raise Told(f"{results}: {reason}", 0)
     there = all_days(workplace, stream)
@@ -49,7 +51,6 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
     chosen = missing if days == "missing" else [day for day in there if span is None or span[0] <= day <= span[1]]
     if not chosen:
         raise Told(f"days: {days!r} given; allowed are days from {there[0]} to {there[-1]}.")
-    place = instance()
     make_days_known(place, stream, there)
     defs, key = build_defs(workplace), results_key(technique, stream)
 

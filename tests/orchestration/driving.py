@@ -102,3 +102,11 @@ def lines(platform: Platform, done: dg.ExecuteInProcessResult) -> list[str]:
 def metadata(done: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
     """What a run's materialization tells."""
     return done.get_asset_materialization_events()[0].materialization.metadata
+
+
+def in_process_wrongly(*given: Any, **how: Any) -> Any:
+    """A replay by an engine that finds the least speed too low."""
+    done = in_process(*given, **how)
+    rows = pl.read_delta(done.plan.output("results"))
+    rows.with_columns(pl.col("min_speed") - 1.0).write_delta(done.plan.output("results"), mode="overwrite")
+    return done

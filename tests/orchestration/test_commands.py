@@ -21,7 +21,7 @@ from replay.runs import RunError
 from replay.streams.declaration import declaration
 from replay.streams.ingest import ingest
 from replay.streams.tasks import InProcess
-from tests.orchestration.driving import SPEC
+from tests.orchestration.driving import SPEC, in_process_wrongly
 from tests.orchestration.month import write_month
 from tests.replay.harness import in_process
 
@@ -67,6 +67,18 @@ def test_a_backfill_replays_what_is_missing_and_checks_it(lake: Lake) -> None:
     assert Path(lake.root, "reports", Path(steps[-1]["report"]).name).exists()
     told = "frames/traffic: All 4 days of traffic, 2011-09-01 to 2011-09-04, are published and stand."
     assert reprise("backfill", "frames/traffic") == (0, [], told)
+
+
+def test_a_backfill_replays_what_is_red(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Day 2 came out wrong; all days stand, and it alone is replayed again."""
+    monkeypatch.setattr("replay.runs.execute", in_process_wrongly)
+    assert reprise("backfill", "frames/traffic", "--days", "2011-09-02")[0] == 1
+    monkeypatch.setattr("replay.runs.execute", in_process)
+    assert reprise("backfill", "frames/traffic", "--days", "2011-09-03..2011-09-04")[0] == 1  # of day 2
+    assert reprise("backfill", "frames/traffic", "--days", "2011-09-01")[0] == 1
+    status, (step,), _ = reprise("backfill", "frames/traffic")
+    assert (status, step["what"], step["passed"]) == (0, "frames/traffic 2011-09-02..2011-09-02", True)
+    assert reprise("backfill", "frames/traffic")[1] == []
 
 
 @pytest.mark.parametrize(

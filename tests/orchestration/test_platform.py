@@ -174,7 +174,7 @@ def test_a_day_that_nobody_has_checked_has_a_page_that_says_so(tmp_path: Path) -
     platform.month(2)
     done = platform.replay(platform.days[0])
     page = platform.report(metadata(done)["report"])
-    assert "they have not run yet" in page.read_text()
+    assert "no check has run yet" in page.read_text()
     assert "every check passed" not in page.read_text()
     assert page.name in (page.parent / "index.html").read_text()
 

@@ -8,30 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import polars as pl
 import pytest
 from dagster._utils.schedules import schedule_execution_time_iterator
 
 from assets.workplace import Workplace
 from orchestration.building import build_defs
-from tests.orchestration.driving import FRAMES, Platform
+from tests.orchestration.driving import FRAMES, Platform, in_process_wrongly
 from tests.replay.harness import in_process
 
 
 def replayed(platform: Platform, asked: Any, *, wrongly: bool) -> dg.ExecuteInProcessResult:
     """What a schedule has asked for, with its checks; `wrongly`: by an engine that finds the least speed too low."""
-
-    def execute(*given: Any, **how: Any) -> Any:
-        done = in_process(*given, **how)
-        if wrongly:
-            rows = pl.read_delta(done.plan.output("results"))
-            spoilt = rows.with_columns(pl.col("min_speed") - 1.0)
-            spoilt.write_delta(done.plan.output("results"), mode="overwrite")
-        return done
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workplace, "spark", None)
-        patch.setattr("replay.runs.execute", execute)
+        patch.setattr("replay.runs.execute", in_process_wrongly if wrongly else in_process)
         return platform.run(asked.asset_selection, partition_key=asked.partition_key, tags=dict(asked.tags))
 
 
