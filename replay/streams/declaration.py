@@ -96,7 +96,7 @@ class Column(Model):
         if self.range is not None and self.type not in NUMBERS:
             raise ValueError(f"range: given for a column of type {self.type}; allowed for numbers only")
         low, high = self.range or (None, None)
-        if not all(bound is None or isfinite(bound) for bound in (low, high)):
+        if not all(bound is None or isinstance(bound, int) or isfinite(bound) for bound in (low, high)):
             raise ValueError("range: allowed are finite numbers, and null where there is no bound")
         if low is not None and high is not None and low > high:
             raise ValueError("range: allowed is the smallest value, then the largest")

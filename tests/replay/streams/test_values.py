@@ -127,8 +127,8 @@ def test_a_time_is_kept_to_its_last_digit(tmp_path: Path, kind: str, form: objec
 @pytest.mark.parametrize("kind", ["int8", "int64", "float64"])
 @pytest.mark.parametrize(
     "bounds",
-    [[0.5, None], [None, 0.5], [0, math.inf], [-math.inf, 3], [-(10**30), 10**30], [10**19, None], [None, -(10**400)], [2**53 + 1, None],
-     [None, 2**63 - 1], [2**63 - 1, 2**63], [math.inf, None]],
+    [[0.5, None], [None, 0.5], [-(10**30), 10**30], [10**19, None], [None, -(10**400)], [10**400, None], [2**53 + 1, None],
+     [None, 2**63 - 1], [2**63 - 1, 2**63]],
 )  # fmt: skip
 def test_a_range_holds_for_any_bounds_and_any_number(tmp_path: Path, kind: str, bounds: list[float | None]) -> None:
     columns = [{"name": "t", "type": "time"}, {"name": "v", "type": kind, "range": bounds}]
