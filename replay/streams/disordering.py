@@ -19,12 +19,13 @@ from replay.lake import Lake, LakeError
 from replay.log import FIRST_CHANGED, OWN_COLUMNS, Log
 from replay.log_writer import commit
 from replay.streams.numbering import by_value
+from replay.streams.ranges import located
 from replay.streams.records import ARRIVED, LINE
 from replay.streams.samples import Sample
 from replay.streams.splitting import stage_of
 from replay.streams.staged_files import Run, StageWriter, int64
 from replay.streams.tasks import Tasks
-from replay.streams.writing import Locating, Writing, locate, write
+from replay.streams.writing import Writing, write
 
 DISORDERED = "reprise.disordered_from"
 
@@ -69,8 +70,8 @@ def disorder_log(lake: Lake, stream: str, new: str, delays: Delays, tasks: Tasks
         sample = Sample.empty()
         for _, part in staged:
             sample = sample.merged(part)
-        found = tasks(locate, [Locating(stage, run, sample.cuts(file_rows), ARRIVED, moves) for run in runs])
-        stretches = by_value(runs, [p for p, _ in found], [m for _, m in found], first=0, clock=BEGINNING, arrived=BEGINNING)
+        places, maxima = located(stage, runs, sample, ARRIVED, moves, file_rows, tasks)
+        stretches = by_value(runs, places, maxima, first=0, clock=BEGINNING, arrived=BEGINNING)
         written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: task.stretch.rows)
         told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
         commit(lake, address, log.schema, [file.action() for part in written for file in part], told, onto=None)

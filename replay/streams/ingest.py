@@ -24,6 +24,7 @@ from replay.streams.declaration import Declaration
 from replay.streams.manifest import INGESTION, Manifest, in_order, read_manifest
 from replay.streams.numbering import Stretch, by_value, from_arrival, in_file_order
 from replay.streams.parsed import StreamError
+from replay.streams.ranges import located
 from replay.streams.raw import list_files
 from replay.streams.records import ARRIVED, LINE, schema
 from replay.streams.rejects import rejects_are_of, replace_rejects
@@ -161,11 +162,10 @@ class _Ingestion:
         clock = self._clock_before(log, first) if log else BEGINNING
         if self.by is None:
             return in_file_order(outcome.runs, first=first, clock=clock, rows=self.file_rows)
-        cuts = outcome.sample.cuts(self.file_rows)
         moves = self.declaration.times[-1]
-        found = self.tasks(writing.locate, [writing.Locating(self.stage, run, cuts, self.by, moves) for run in outcome.runs])
+        places, maxima = located(self.stage, outcome.runs, outcome.sample, self.by, moves, self.file_rows, self.tasks)
         arrived = int(self._greatest(log)) if log and first == log.end and log.end else BEGINNING
-        return by_value(outcome.runs, [p for p, _ in found], [m for _, m in found], first=first, clock=clock, arrived=arrived)
+        return by_value(outcome.runs, places, maxima, first=first, clock=clock, arrived=arrived)
 
     def _changed(self, stretches: Sequence[Stretch], log: Log | None, first: int, end: int) -> int:
         """The first arrival at which the log is to hold something else than it does, or more, or no more."""

@@ -2,7 +2,7 @@
 
 The values with the smallest hashes, each with how often it occurs. Of any split of the same values the merged sample is the
 same, so the cuts, and with them the files of the log, do not depend on how the work was divided. A value that fills more than a
-file is a range of its own, which is written in parts.
+file is a range of its own, which is written in parts; those that are not in a sample are found in `ranges.py`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,15 @@ class Cuts:
     values: NDArray[np.int64]
     parts: NDArray[np.int64]
     """In how many parts the range that begins there is written; if in more than one, it has no other value."""
+
+    def and_those_of(self, other: Cuts) -> Cuts:
+        """The cuts of both."""
+        values = np.unique(np.concatenate((self.values, other.values)))
+        parts = np.ones(len(values), np.int64)
+        for cuts in (self, other):
+            at = np.searchsorted(values, cuts.values)
+            parts[at] = np.maximum(parts[at], cuts.parts)
+        return Cuts(values, parts)
 
 
 @dataclass(frozen=True)
@@ -81,14 +90,14 @@ class Sample:
         ([5, 6], [3, 1])
         """
         rows = fitting(rows, self.rows, self.bytes)
-        counts = self.counts * (self.rows / max(self.counts.sum(), 1))
-        heavy = counts > rows
+        counts = self.counts * (self.rows / max(self.counts.sum(), 1))  # each stands for those around it that are not in the sample
+        heavy = self.counts > rows
         behind_heavy = np.concatenate(([False], heavy))[: len(heavy)]
         usual = np.diff((np.cumsum(counts) - counts) // rows, prepend=0) > 0
         ends = self.values[heavy & (self.values < np.iinfo(np.int64).max)] + 1
         values = np.unique(np.concatenate((self.values[(usual & ~behind_heavy) | heavy], ends)))
         parts = np.ones(len(values), np.int64)
-        parts[np.searchsorted(values, self.values[heavy])] = np.ceil(counts[heavy] / rows)
+        parts[np.searchsorted(values, self.values[heavy])] = np.ceil(self.counts[heavy] / rows)
         return Cuts(values, parts)
 
     def _smallest(self) -> Sample:

@@ -12,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from replay.file_slices import file_slices
 from replay.files import Written, write_file
 from replay.lake import Lake
 from replay.log import OWN_COLUMNS, Log
 from replay.log_writer import by_day, complete, write_day
-from replay.streams.numbering import Places, Slice, Stretch
+from replay.streams.numbering import Slice, Stretch
 from replay.streams.parsed import Reject
 from replay.streams.records import LINE
-from replay.streams.samples import Cuts
-from replay.streams.staged_files import Run, int64
+from replay.streams.staged_files import int64
 from replay.streams.staging import REJECTS
 
 
@@ -38,17 +36,6 @@ class Writing:
     ordered_by: str | None
     log_version: int | None = None
     """The version of the log that it is compared with."""
-
-
-@dataclass(frozen=True)
-class Locating:
-    """A sorted file in which the beginnings of ranges are looked for."""
-
-    stage: Lake
-    run: Run
-    cuts: Cuts
-    ordered_by: str
-    moves: str
 
 
 @dataclass(frozen=True)
@@ -91,15 +78,6 @@ def first_difference(task: Writing) -> int | None:
     if not same.all():
         return first + int(np.argmin(same))
     return None if end == first + rows.num_rows else end
-
-
-def locate(task: Locating) -> tuple[Places, NDArray[np.int64]]:
-    """Where each range is in a sorted file, and the largest time in each."""
-    rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows, task.run.batch_rows))
-    values, times = int64(rows, task.ordered_by), int64(rows, task.moves)
-    begins = np.concatenate(([0], np.searchsorted(values, task.cuts.values, side="left"), [len(values)])).astype(np.int64)
-    largest = [int(times[a:b].max()) if a < b else -(2**62) for a, b in zip(begins, begins[1:], strict=False)]
-    return Places(begins, np.concatenate(([1], task.cuts.parts))), np.array(largest, np.int64)
 
 
 def write_rejects(task: RejectsOf) -> Written:

@@ -238,6 +238,28 @@ def test_a_value_that_fills_many_files_is_cut_inside_by_file_and_line(tmp_path: 
     assert seen[0] == seen[1] == seen[2]
 
 
+@pytest.mark.parametrize("order", ["time", "v"])
+def test_a_frequent_value_that_no_sample_has_met_fills_files_of_its_own(
+    tmp_path: Path, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    #   values    0 1 2 ... 417 417 417 ... 417 ... 499        of five hundred the sample knows sixteen, and the frequent one by chance only
+    monkeypatch.setattr(samples, "SIZE", 16)
+    monkeypatch.setattr(staged_files, "RUN_ROWS", 45)
+    declaration = stream(files={"pattern": "*.csv"}, columns=PAIRS, time={"column": "t", "format": "number"}, order=order)
+    random_ = random.Random(2)
+    values = [random_.choice([417, random_.randrange(500)]) for _ in range(700)]
+    pairs = [(value, n) if order == "time" else (n % 50, value) for n, value in enumerate(values)]
+    contents = {"a.csv": "".join(f"{t},{v}\n" for t, v in pairs).encode()}
+    seen = []
+    for n, split_bytes in enumerate((400, 1 << 30)):
+        place = Place(tmp_path / str(n))
+        assert_equals(place, place.ingest(declaration, contents, split_bytes=split_bytes, file_rows=20), expected(declaration, contents))
+        log = place.log()
+        assert log.rows.max() <= 2 * 20 and len(log.paths) < 80  # none is large, and few are small
+        seen.append(log.first.tolist())
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize("order", ["file", "time"])
 def test_large_tuples_are_staged_and_stored_in_smaller_files(tmp_path: Path, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [{"name": "t", "type": "time"}, {"name": "s", "type": "string"}]
