@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
@@ -19,7 +19,12 @@ import yaml
 
 from assets.workplace import Workplace
 
+if TYPE_CHECKING:
+    from replay.lake import Lake
+
 FOLDER = "reports"
+INDEX = "index"
+"""The name of its page."""
 _NUMBERS = {
     "tuples": "tuples read", "tuples_per_second": "tuples/s", "results": "results", "late": "late",
     "rejected": "rejected, of the whole stream",
@@ -103,7 +108,7 @@ def write_report(
         verified: what the checks found.
     """
     from engines import build
-    from quality.report import Report, index, page
+    from quality.report import Report, page
 
     lake, engine = workplace.place, build(spec)
     folder = lake.address(FOLDER)
@@ -142,7 +147,17 @@ def write_report(
     entry = {"title": report.title, "name": name, "at": report.at, "state": report.state, "checks": report.passed}
     numbers = {label.removesuffix(" read"): report.numbers[label] for label in _NUMBERS.values() if label in report.numbers}
     lake.write_json(folder, f"{name}.json", entry | numbers)
-    lake.write(folder, "index.html", index(_entries(workplace)).encode())
+    write_index(workplace)
+
+
+def write_index(workplace: Workplace) -> list[dict[str, Any]]:
+    """Write the index of the pages that are there; tells what it lists, the newest first."""
+    from quality.report import index
+
+    lake = workplace.place
+    pages = sorted(_entries(lake), key=lambda entry: str(entry["at"]), reverse=True)
+    lake.write(lake.address(FOLDER), f"{INDEX}.html", index(pages).encode())
+    return pages
 
 
 def _pictures(workplace: Workplace, told: Mapping[str, Any], verified: Mapping[str, Any]) -> dict[str, bytes]:
@@ -185,8 +200,9 @@ def _rejected(workplace: Workplace, stream: str) -> list[dict[str, Any]]:
     return reasons.sort("records", "reason", descending=[True, False]).head(10).select("records", "reason").collect().to_dicts()
 
 
-def _entries(workplace: Workplace) -> list[dict[str, Any]]:
-    """What the index tells of each page."""
-    files = workplace.place.files(workplace.place.address(FOLDER))
-    notes = [info.path for info in files.get_file_info(pafs.FileSelector("")) if info.path.endswith(".json")]
-    return [json.loads(files.open_input_stream(note).read()) for note in sorted(notes)]
+def _entries(lake: Lake) -> list[dict[str, Any]]:
+    """What the index tells of each page that is there."""
+    files = lake.files(lake.address(FOLDER))
+    there = {info.path for info in files.get_file_info(pafs.FileSelector("", allow_not_found=True))}
+    notes = [name for name in sorted(there) if name.endswith(".json") and name.replace(".json", ".html") in there]
+    return [json.loads(files.open_input_stream(note).read()) for note in notes]

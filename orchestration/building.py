@@ -6,13 +6,13 @@ Loading them reads declarations and nothing else: no lake is opened, no JVM star
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from pydantic import Field, create_model
 
 from assets.checks import results_checks
+from assets.reports import reports_asset
 from assets.results import launched_asset, results_assets
 from assets.stream_checks import stream_checks
 from assets.streams import stream_assets
@@ -29,9 +29,9 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
     """All definitions, around a workplace (default: the one that the environment names)."""
     place = workplace or Workplace.here()
-    streams = declared([Path(place.declarations)] if Path(place.declarations).is_dir() else [])
+    streams = declared(place.folders())
     return dg.Definitions(
-        assets=[*stream_assets(streams), *results_assets(), launched_asset()],
+        assets=[*stream_assets(streams), *results_assets(), launched_asset(), reports_asset()],
         asset_checks=[*stream_checks(streams), *results_checks()],
         jobs=JOBS,
         schedules=[*schedules(), NIGHTLY],

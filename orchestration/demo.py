@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.reports import REPORTS
 from assets.results import LAUNCHED, results_key
 from assets.streams import stream_key
 from assets.techniques import technique_modules
@@ -25,7 +26,7 @@ from replay.streams.declaration import declared
 
 TUPLES = {"traffic": 120_000, "dye": 160_000, "debs2013": 200_000, "debs2012": 150_000, "intel_lab": 100_000, "ss7": 100_000}
 _AGAIN = 2
-"""So many days of each results asset are replayed a second time, one by one."""
+"""So many days of frames on traffic are replayed a second time, one by one."""
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Step:
 
     what: str
     tuples: int | None = None
-    """None where nothing was read: checks alone."""
+    """None where nothing was read: checks alone, or the list of reports."""
     results: int | None = None
     seconds: float = 0.0
     checks: list[tuple[str, bool]] = field(default_factory=list)
@@ -77,6 +78,8 @@ def demo(workplace: Workplace, tell: Callable[[str], None]) -> Iterator[Step]:
             for day in days[1 : 1 + _AGAIN] if stream == "traffic" else []:
                 tell(f"{name}: {day} again, by itself")
                 yield materialized(defs, place, key, f"{name} {day} again", partition_key=day)
+    tell("reports/index: the list of all pages")
+    yield materialized(defs, place, REPORTS, "reports/index")
 
 
 def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str, **run: Any) -> Step:
@@ -86,9 +89,7 @@ def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetK
     done = job.execute_in_process(instance=place, asset_selection=[key], raise_on_error=False, **run)
     step = _judged(defs, key, Step(what, seconds=time.monotonic() - begun), done)
     told = done.get_asset_materialization_events()[-1].materialization.metadata
-    step.tuples = int(told["tuples"].value)  # type: ignore[arg-type]
-    if "results" in told:
-        step.results = int(told["results"].value)  # type: ignore[arg-type]
+    step.tuples, step.results = (int(told[name].value) if name in told else None for name in ("tuples", "results"))  # type: ignore[arg-type]
     return step
 
 

@@ -160,7 +160,7 @@ def test_a_newcomer_replays_with_another_threshold_and_sees_its_checks_its_pictu
 
     # The graph has every group; a stream is ingested with one click.
     page.goto(f"{ui.address}/asset-groups")
-    for group in ("experiments", "frames", "slicing", "streams"):
+    for group in ("experiments", "frames", "reports", "slicing", "streams"):
         expect(page.locator("foreignObject").get_by_text(group, exact=True)).to_be_visible()
     page.goto(f"{ui.address}/assets/streams/traffic")
     page.get_by_role("button", name=re.compile(r"\bMaterialize$")).click()
