@@ -7,6 +7,7 @@ it stood alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -180,14 +181,14 @@ def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) ->
         wrong.append(row.number - 1)
         return "skip"
 
-    place = {position: name for name, position in form.at.items()}
-    names = [place.get(position, f"\0{position}") for position in range(form.fields)]
-
     def read(columns: Collection[str], quoted_nulls: bool) -> pa.Table:
         wrong.clear()
+        place = {form.at[name]: name for name in columns}
         return csv.read_csv(
             pa.BufferReader(data),
-            csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+            csv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=[place.get(n, f"\0{n}") for n in range(form.fields)]
+            ),
             csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False, invalid_row_handler=skip),
             csv.ConvertOptions(
                 column_types={name: types[name] for name in columns}, include_columns=list(columns), null_values=list(form.nulls),
@@ -195,13 +196,20 @@ def _by_arrow(form: Delimited, data: bytes, types: Mapping[str, pa.DataType]) ->
             ),
         )  # fmt: skip
 
+    # Arrow has one rule of quotes for all columns, and each field is one column: they are read in as many turns as that takes.
     verbatim = [name for name in types if name in form.verbatim]
-    others = [name for name in types if name not in form.verbatim]
-    if not (verbatim and others and _has_quoted_null(form, data)):
-        return read(list(types), quoted_nulls=not verbatim), wrong
-    # Arrow has one rule for all columns, so they are read in two turns.
-    values, texts = read(others, quoted_nulls=True), read(verbatim, quoted_nulls=False)
-    return pa.table([(texts if name in form.verbatim else values)[name] for name in types], names=list(types)), wrong
+    apart = bool(verbatim) and len(verbatim) < len(types) and _has_quoted_null(form, data)
+    turns: dict[tuple[bool, int], list[str]] = {}
+    seen: Counter[int] = Counter()
+    for name in types:
+        as_texts = name in form.verbatim if apart else bool(verbatim)
+        turns.setdefault((as_texts, seen[form.at[name]]), []).append(name)
+        seen[form.at[name]] += 1
+    tables = [read(columns, quoted_nulls=not as_texts) for (as_texts, _), columns in turns.items()] or [read((), quoted_nulls=True)]
+    if len(tables) == 1:
+        return tables[0], wrong
+    found = {name: table[name] for table in tables for name in table.column_names}
+    return pa.table([found[name] for name in types], names=list(types)), wrong
 
 
 def _has_quoted_null(form: Delimited, data: bytes) -> bool:
