@@ -34,6 +34,8 @@ NUMBERS = ("int8", "int16", "int32", "int64", "float32", "float64")
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12}
 _RESERVED = {"arrival", "arrived", "clock", "ts", "start", "end", "key", "day", "stream", "line", "order"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_PATTERNS = set("aAbBcdHIjmMpSUwWxXyYz%")
+"""What the C library and Python read alike. Decimals of seconds (`%f`) and names of zones (`%Z`) the one does not know, or ignores."""
 
 Format = Literal["csv", "tsv", "cnv", "json", "parquet", "delta"]
 TypeName = Literal["int8", "int16", "int32", "int64", "float32", "float64", "bool", "string", "time", "skip"]
@@ -138,9 +140,11 @@ class Time(Model):
         if self.keep is not None and (self.keep.lower() in _RESERVED or not _NAME.fullmatch(self.keep)):
             raise ValueError(f"keep: {self.keep!r} given; allowed are letters, digits and '_', but not the log's own columns")
         for pattern in self.format or ("",):
-            # Decimals of seconds are not read by patterns.
-            if pattern not in ("iso", "number") and ("%" not in pattern or "%f" in pattern):
+            parts = set(re.findall("%(.?)", pattern))
+            if pattern not in ("iso", "number") and not parts:
                 raise ValueError(f"format: {pattern!r} given; allowed are iso, number and patterns such as '%m/%d/%Y %H:%M:%S'")
+            if unknown := sorted(parts - _OF_PATTERNS):
+                raise ValueError(f"format: '%{unknown[0]}' in {pattern!r} given; allowed are %{', %'.join(sorted(_OF_PATTERNS))}")
         return self
 
     @property
@@ -257,7 +261,8 @@ class Declaration(Model):
     def _check_times(self, read: Mapping[str, Column]) -> None:
         """Times are texts or numbers; joined ones are texts; how long something lasts is a number."""
         for used in (self.time.column, self.time.start, self.time.end):
-            allowed = ("time", "string") if len(used) > 1 else ("time", "string", *NUMBERS)
+            # Of seconds since 1970 a float32 holds the hour.
+            allowed = ("time", "string") if len(used) > 1 else ("time", "string", *(kind for kind in NUMBERS if kind != "float32"))
             for name in used:
                 if read[name].type not in allowed:
                     raise ValueError(f"time: {name!r} given, a column of type {read[name].type}; allowed are {', '.join(allowed)}")

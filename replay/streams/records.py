@@ -21,7 +21,7 @@ from engines.contract import TIMESTAMP
 from replay.log import FIRST_US, LAST_US
 from replay.streams.declaration import NUMBERS, TYPES, Column, Declaration
 from replay.streams.parsed import Parsed, Reject, Rules
-from replay.streams.times import Times, floats_to_us, read_times, to_us
+from replay.streams.times import Times, doubles, floats_to_us, read_times, to_us
 from replay.streams.values import Mask, typed
 
 LINE, ORDER, ARRIVED = "line", "order", "arrived"
@@ -180,7 +180,7 @@ def _duration(declaration: Declaration, table: pa.Table, rules: Rules) -> NDArra
     if pa.types.is_integer(values.type):
         us, near = to_us(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), unit)
     else:
-        us, near = floats_to_us(values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False), unit)
+        us, near = floats_to_us(doubles(values), unit)
     rules.refuse(~near, f"not a time: {name}")
     return us
 

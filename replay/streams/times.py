@@ -30,6 +30,8 @@ _DECIMAL, _DECIMALS = pa.decimal128(30, 12), 10**12
 _TABLES_END = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001 - a local time
 """From here on Arrow knows a zone's offset but no longer its summers."""
 _QUARTER_SECONDS = 900
+_SURE_US = 2**51
+"""From here on, in 2041, two microseconds may be as good as one double: what a number stands for is told by its shortest text."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def read_times(values: pa.Array, time: Time, origin_us: int = 0) -> Times:
     if pa.types.is_timestamp(kind):
         return _from_timestamps(values, time)
     if pa.types.is_integer(kind):
-        return _from_integers(values, time, origin_us)
+        return _from_integers(values, time.unit, origin_us)
     if pa.types.is_floating(kind):
         return _from_floats(values, time, origin_us)
     return _from_texts(values, time, origin_us)
@@ -76,9 +78,9 @@ def _within(numbers: NDArray[np.int64], limit: int) -> Mask:
     return (numbers > -limit) & (numbers < limit)
 
 
-def _from_integers(values: pa.Array, time: Time, origin_us: int) -> Times:
+def _from_integers(values: pa.Array, unit: str, origin_us: int) -> Times:
     numbers, there = _numbers(convert(values, lambda these: these.cast(pa.int64()))[0])
-    us, near = to_us(numbers, time.unit)
+    us, near = to_us(numbers, unit)
     return _times(us + origin_us, there & near, numbers)
 
 
@@ -94,14 +96,31 @@ def floats_to_us(numbers: NDArray[np.float64], unit: str) -> tuple[NDArray[np.in
     with np.errstate(invalid="ignore", over="ignore"):
         near = np.abs(numbers) < FURTHEST_US / few * many
     numbers = np.where(near, numbers, 0)
-    rounded = np.rint(numbers * few / many)
-    # The double that is nearest to so many microseconds tells whether they are more than what is there.
-    cut = rounded - (rounded * many / few > numbers)
-    return cut.astype(np.int64), near
+    cut = np.rint(numbers * few / many)
+    # The double that is nearest to so many microseconds tells whether they are more than what is there, or one fewer.
+    cut -= cut * many / few > numbers
+    cut += (cut + 1) * many / few <= numbers
+    us = cut.astype(np.int64)
+    far = np.abs(cut) >= _SURE_US
+    if far.any():
+        read = _by_number(pa.array(numbers[far]).cast(pa.string()), unit, 0)
+        us[far] = np.where(read.known, read.us, us[far])
+    return us, near
+
+
+def doubles(values: pa.Array) -> NDArray[np.float64]:
+    """Numbers as doubles, nulls as NaN. A smaller one too stands for the decimal number that it is the nearest to.
+
+    >>> doubles(pa.array([0.29, None], pa.float32())).tolist()
+    [0.29, nan]
+    """
+    exact = values if pa.types.is_float64(values.type) else values.cast(pa.float32()).cast(pa.string())
+    found: NDArray[np.float64] = exact.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _from_floats(values: pa.Array, time: Time, origin_us: int) -> Times:
-    us, near = floats_to_us(values.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False), time.unit)
+    us, near = floats_to_us(doubles(values), time.unit)
     return _times(us + origin_us, near, us)
 
 
@@ -111,14 +130,16 @@ def _from_timestamps(values: pa.Array, time: Time) -> Times:
         values = _localised(values, time)
     numbers, there = _numbers(values.view(pa.int64()))
     us, near = to_us(numbers, unit)
-    return _times(us, there & near, numbers)
+    of_unit = 10**9 // UNITS_PER_SECOND[unit]
+    fits = _within(numbers, (2**63 - 1) // of_unit)
+    return _times(us, there & near & (fits | (time.keep is None)), np.where(fits, numbers, 0) * of_unit)
 
 
 def _from_texts(values: pa.Array, time: Time, origin_us: int) -> Times:
     texts = trimmed(values)
     found: Times | None = None
     for form in time.format:
-        read = _by_number(texts, time, origin_us) if form == "number" else _by_pattern(texts, form, time)
+        read = _by_number(texts, time.unit, origin_us) if form == "number" else _by_pattern(texts, form, time)
         found = read if found is None else _either(found, read)
         if found.known.all():
             break
@@ -158,10 +179,10 @@ def _iso(texts: pa.Array, time: Time) -> pa.Array:
     return pc.coalesce(instants, _localised(local, time).cast(_INSTANT))
 
 
-def _by_number(texts: pa.Array, time: Time, origin_us: int) -> Times:
+def _by_number(texts: pa.Array, unit: str, origin_us: int) -> Times:
     """Numbers, exactly: whole ones as integers, only the others as decimals, which hold fewer digits."""
     integers, taken = convert(texts, lambda these: whole(these, pa.int64()), WHOLE)
-    found = _from_integers(integers, time, origin_us)
+    found = _from_integers(integers, unit, origin_us)
     if taken.all():
         return found
     rest = pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts)
@@ -170,8 +191,8 @@ def _by_number(texts: pa.Array, time: Time, origin_us: int) -> Times:
     floor = pc.floor(decimals)
     fraction = np.frombuffer(pc.subtract(decimals, floor).cast(_DECIMAL).fill_null(0).buffers()[1], np.int64)[::2][: len(texts)]
     units, there = _numbers(convert(floor, lambda these: these.cast(pa.int64()))[0])
-    us, near = to_us(units, time.unit)
-    us = us + fraction // (_DECIMALS // max(10**6 // UNITS_PER_SECOND[time.unit], 1)) + origin_us
+    us, near = to_us(units, unit)
+    us = us + fraction // (_DECIMALS // max(10**6 // UNITS_PER_SECOND[unit], 1)) + origin_us
     known = there & near
     return _times(np.where(known, us, found.us), known | found.known, np.where(known, units, found.original))
 
@@ -189,12 +210,12 @@ def _strptime(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _exists(text: str, pattern: str) -> bool:
-    try:
-        # Like the C library, this may not trip over a space in front of a number.
-        datetime.strptime(re.sub(r"([^\w\s])\s+", r"\1", text), pattern)  # noqa: DTZ007 - only whether there is such a day
-    except ValueError:
-        return False
-    return True
+    # Like the C library, this may not trip over a space in front of a number.
+    for as_read in (text, re.sub(r"([^\w\s])\s+", r"\1", text)):
+        with suppress(ValueError):
+            datetime.strptime(as_read, pattern)  # noqa: DTZ007 - only whether there is such a day
+            return True
+    return False
 
 
 def _localised(moments: pa.Array, time: Time) -> pa.Array:

@@ -169,6 +169,19 @@ def test_the_text_of_a_record_with_a_time_that_python_does_not_have(place: Place
     assert isinstance(json.loads(text)["t"], int)
 
 
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_a_time_is_kept_in_nanoseconds_whatever_unit_the_file_has_it_in(place: Place, unit: str) -> None:
+    times = (
+        pa.array(["2012-02-22 16:46:28.967", "1600-01-01"]).cast(pa.timestamp("ms"))
+        if unit != "ns"
+        else pa.array(["2012-02-22 16:46:28.967", None])
+    )
+    pq.write_table(pa.table({"t": times.cast(pa.timestamp(unit))}), place.raw / "a.parquet", version="2.6")
+    place.ingest(declared("parquet", time={"column": "t", "keep": "was"}))
+    assert nothing_but(place.rows(), "was") == [(1_329_929_188_967_000_000,)]
+    assert len(place.rejects()) == 1  # nanoseconds since 1970 do not reach back to 1600
+
+
 def test_a_column_that_the_table_has_not(place: Place) -> None:
     write_deltalake(place.raw / "a", pa.table({"t": TIMES, "k": ["a", "b", "c"]}), partition_by=["k"])
     assert refused(place, declared("delta", {"name": "v"})) == ("file a: the column 'v' of the setting columns is missing; found are t, k.")

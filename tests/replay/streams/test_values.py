@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from replay.log import LAST_US
 from replay.streams.declaration import UNITS_PER_SECOND, Time
 from replay.streams.times import FURTHEST_US, floats_to_us, read_times, to_us
 from replay.streams.values import WHOLE, convert, typed
@@ -60,6 +62,18 @@ def test_a_time_is_read_as_it_is_read_alone(form: list[str]) -> None:
         assert found.original.tolist() == [int(alone[text].original[0]) for text in texts]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "no_day"),
+    [("%A, %d %B %Y", "Tuesday, 30 February 2016"), ("%a %b %d %H:%M:%S %Y", "Tue Feb 30 00:00:00 2016"), ("%Y %j", "2016 367"),
+     ("%I:%M %p, %m/%d/%Y", "03:04 PM, 2/30/2016"), ("%d.%m.%Y %H:%M %z", "30.02.2016 00:00 +0000"), ("100%% %d.%m.%y", "100% 30.02.16")],
+)  # fmt: skip
+def test_every_day_of_a_year_is_read_by_a_pattern_and_no_other(pattern: str, no_day: str) -> None:
+    texts = [(datetime(2016, 1, 1, 15, 4, tzinfo=UTC) + timedelta(days=n)).strftime(pattern) for n in range(366)]
+    found = read_times(pa.array([*texts, no_day]), Time(column="t", format=pattern))
+    assert found.known.tolist() == [True] * 366 + [False]
+    assert found.us[:366].tolist() == [int(datetime.strptime(t, pattern).replace(tzinfo=UTC).timestamp()) * 10**6 for t in texts]
+
+
 @pytest.mark.parametrize("unit", UNITS_PER_SECOND)
 def test_the_largest_and_the_smallest_numbers_are_no_times(unit: str) -> None:
     extremes = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
@@ -85,6 +99,34 @@ def test_finer_digits_of_a_double_are_cut_as_those_of_its_decimal_number_are(uni
     us, near = floats_to_us(np.array([float(text) for text in texts]), unit)
     assert near.all()
     assert us.tolist() == [decimal_us(text, unit) for text in texts]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_a_double_stands_for_the_decimal_number_of_fifteen_digits_that_it_is_the_nearest_to(unit: str) -> None:
+    random_ = random.Random(5)
+    last = Decimal(LAST_US) * UNITS_PER_SECOND[unit] / 10**6
+    numbers = [Decimal(random_.randrange(10**14, 10**15)).scaleb(random_.randrange(-15, 3)) for _ in range(40_000)]
+    # Microseconds of 2106 and later: two of them are hardly a double apart, and of 2242 and later not even that.
+    seconds = [(2**32, 10**6), (44 * 10**8, 10**6), (10**10, 10**5)]
+    numbers += [
+        (Decimal(first) + Decimal(random_.randrange(10**11)) / part) * UNITS_PER_SECOND[unit]
+        for first, part in seconds
+        for _ in range(9_000)
+    ]
+    texts = [str(number) for number in numbers if number < last]
+    us, near = floats_to_us(np.array([float(text) for text in texts]), unit)
+    assert near.all() and len(texts) > 40_000
+    assert us.tolist() == [decimal_us(text, unit) for text in texts]
+
+
+def test_a_small_float_is_the_decimal_number_that_it_is_the_nearest_to(tmp_path: Path) -> None:
+    columns = [{"name": "t", "type": "time"}, {"name": "d", "type": "float32"}]
+    declaration = stream(files={"pattern": "*.csv"}, columns=columns, time={"start": "t", "duration": "d", "format": "number"})
+    place = Place(tmp_path)
+    place.ingest(declaration, {"a.csv": b"1,0.29\n2,1.1\n3,\n"})
+    assert nothing_but(place.rows(), "start", "end") == [(10**6, 1_290_000), (2 * 10**6, 3_100_000)]
+    assert [reason for *_, reason in place.rejects()] == ["missing: d"]
+    assert read_times(pa.array([0.29, None], pa.float32()), Time(column="t", format="number")).us.tolist() == [290_000, 0]
 
 
 def test_doubles_that_are_no_times_are_told() -> None:
@@ -183,3 +225,18 @@ def test_the_smallest_of_all_whole_numbers_is_neither_a_time_nor_a_duration(tmp_
     place.ingest(calls, {"a.csv": f"{-(2**63)},1\n5,{-(2**63)}\n5,{2**63 - 1}\n5,1\n"})
     assert nothing_but(place.rows(), "start", "end") == [(5_000_000, 6_000_000)]
     assert [reason for *_, reason in place.rejects()] == ["not a time: t", "not a time: d", "not a time: d"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"1.5,2\n2.25,\n", b'"1.5",""\n 2.25 ,\n', b'1.5,2\n"2.25",x\nx,1\n'], ids=["plain", "quoted", "wrong"]
+)
+def test_a_field_may_be_two_columns(tmp_path: Path, content: bytes) -> None:
+    columns = [{"name": "t", "from": "time", "type": "time"}, {"name": "seconds", "from": "time"}, {"name": "v", "type": "int32"},
+               {"name": "text", "from": "v", "type": "string"}]  # fmt: skip
+    declaration = stream(files={"pattern": "*.csv", "header": True}, columns=columns, time={"column": "t", "format": "number"})
+    place = Place(tmp_path)
+    place.ingest(declaration, {"a.csv": b"time,v\n" + content})
+    quoted, wrong = content.startswith(b'"'), b"x" in content
+    first, second = (1_500_000, 1.5, None if quoted else 2, "" if quoted else "2"), (2_250_000, 2.25, None, None)
+    assert nothing_but(place.rows(), "ts", "seconds", "v", "text") == ([first] if wrong else [first, second])
+    assert [reason for *_, reason in place.rejects()] == (["not a whole number: v", "not a number: seconds"] if wrong else [])
