@@ -1,7 +1,7 @@
 """The asset of the reports: the index of all pages.
 
-Every run that replays or checks writes its own page, and the index with it (`reporting.py`). This asset is where the graph leads to them, and
-writes the index anew after pages were removed, or two runs have written it at once.
+Every run that replays or checks writes its own page, and the index with it (`reporting.py`). This asset is where the graph leads to
+them, and writes the index anew after pages were removed, or two runs have written it at once.
 """
 
 import dagster as dg
@@ -18,13 +18,11 @@ REPORTS = dg.AssetKey(["reports", "index"])
 
 def reports_asset() -> dg.AssetsDefinition:
     """The index of what results assets, the launched replay and their checks have told."""
+    told = [results_key(technique, stream) for technique, module in technique_modules().items() for stream in module.RESULTS]
 
     @dg.asset(
         key=REPORTS,
-        deps=[
-            *(results_key(technique, stream) for technique, module in technique_modules().items() for stream in module.RESULTS),
-            LAUNCHED,
-        ],
+        deps=[*told, LAUNCHED],
         group_name="reports",
         description="The index of the reports of all runs. Every run brings it up to date; materialize it if pages were removed.",
         owners=OWNERS,
