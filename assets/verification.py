@@ -70,7 +70,7 @@ def verify_published(
         "verdicts": {name: verdict(publish, **found) for name, found in verdicts.items()},
         "days": tell_few_days(chosen) + (f" (not published: {tell_few_days(holes)})" if holes else ""),
         "dates": chosen,
-        "late": late.drop("arrival", "day", strict=False).head(_WORST).to_dicts(),
+        "late": late.drop("arrival", "day", strict=False).head(_WORST).collect().to_dicts(),
         "sample": "; ".join(dict.fromkeys(samples)),
         "worst": _differing(outcomes, joined),
         "joined": joined,
@@ -122,9 +122,8 @@ def _logs(lake: Lake, stream: str, known: Mapping[date, Mapping[str, Any]], chos
     return [(newest if version == newest.version else Log.open(lake, address, version), days[version]) for version in sorted(days)]
 
 
-def _published(lake: Lake, address: str, days: Sequence[date]) -> pl.DataFrame:
-    table = pl.scan_delta(address, storage_options=lake.options())
-    return table.filter(pl.col("day").is_in(list(days))).collect()
+def _published(lake: Lake, address: str, days: Sequence[date]) -> pl.LazyFrame:
+    return pl.scan_delta(address, storage_options=lake.options()).filter(pl.col("day").is_in(list(days)))
 
 
 def _verified(
@@ -133,23 +132,31 @@ def _verified(
     spec: Mapping[str, Any],
     sample: Sample,
     known: Mapping[date, Mapping[str, Any]],
-    rows: pl.DataFrame,
-    late: pl.DataFrame,
+    rows: pl.LazyFrame,
+    late: pl.LazyFrame,
 ) -> list[Verified]:
-    """What is found of the days of a sample."""
+    """What is found of the days of a sample; of what is published no more is read than that."""
     from quality.verifying import verify
 
-    recorded = None
-    if sample.keys is None:  # of some keys nobody has recorded how many rows they have
-        told = [{name: known[day][name] for name in ("day", "results", "late")} for day in sample.days]
-        recorded = pl.DataFrame(told, schema={"day": pl.Date, "results": pl.Int64, "late": pl.Int64})
-    else:
-        rows, late = rows.filter(sample.keys.among("key")), late.filter(sample.keys.among(sample.keys.column))
+    recorded = pl.DataFrame(
+        [{name: known[day][name] for name in ("day", "results", "late")} for day in sample.days],
+        schema={"day": pl.Date, "results": pl.Int64, "late": pl.Int64},
+    )
+    if sample.keys is not None:
+        of_results, of_late = sample.keys.among("key"), sample.keys.among(sample.keys.column)
+        recorded = _without(_without(recorded, "results", rows.filter(~of_results)), "late", late.filter(~of_late))
+        rows, late = rows.filter(of_results), late.filter(of_late)
     found = []
     for days, needed in sample.parts(log, tuples):
         of_days = pl.col("day").is_in(days)
-        found.append(verify(spec, needed, log.days(), rows.filter(of_days), late.filter(of_days), days, recorded))
+        found.append(verify(spec, needed, log.days(), rows.filter(of_days).collect(), late.filter(of_days).collect(), days, recorded))
     return found
+
+
+def _without(recorded: pl.DataFrame, name: str, others: pl.LazyFrame) -> pl.DataFrame:
+    """What was recorded of all keys, without the rows of those that are not verified: they are counted, and not read."""
+    counts = others.group_by("day").agg(others=pl.len().cast(pl.Int64)).collect(engine="streaming")
+    return recorded.join(counts, on="day", how="left").with_columns(pl.col(name) - pl.col("others").fill_null(0)).drop("others")
 
 
 def _together(parts: Sequence[Outcome]) -> Outcome:

@@ -173,6 +173,24 @@ def test_late_rows_of_keys_that_are_verified_are_verified_too(kind: str, lake: L
         assert critical(verified(lake, WINDOWS)) == expected
 
 
+@pytest.mark.parametrize("output", ["results", "late"])
+def test_rows_of_keys_that_are_not_verified_are_counted_all_the_same(output: str, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a day is lost, or a row is there twice: no key that is verified need have been in it."""
+    published(lake, WINDOWS, KEYS["texts"])
+    monkeypatch.setattr(sampling, "MOST_TUPLES", 700)
+    found = verified(lake, WINDOWS)
+    assert critical(found) == []
+    chosen = found["joined"]["key"].unique().to_list()
+    address = results_address(lake, "r", output)
+    rows = pl.read_delta(address).with_row_index()
+    first = rows.filter(~pl.col("key").is_in(chosen)).head(1)
+    for changed in (rows.filter(pl.col("index") != first["index"].item()), pl.concat([rows, first])):
+        changed.drop("index").write_delta(address, mode="overwrite", delta_write_options={"partition_by": ["day"]})
+        found = verified(lake, WINDOWS)
+        assert critical(found) == ["counts_add_up"]
+        assert read_days(found["verdicts"]["counts_add_up"]["red_days"]) == first["day"].to_list()
+
+
 def test_by_another_column_than_the_key_results_are_sampled_by_that(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames by `lane`, of which there are six, in a log with forty keys."""
     spec = {**FRAMES, "key": "lane"}
