@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
@@ -83,9 +83,11 @@ def picture_of_episodes(shown: Shown, tuples: pa.Table, where: str) -> bytes:
     times, values = _broken(tuples["ts"], tuples[signal])
     axes.plot(times, values, color=MARK, linewidth=0.7, label=signal)
     low, high = axes.get_xlim()
-    for start, end in zip(frames["start"].to_pylist(), frames["end"].to_pylist(), strict=True) if frames.num_rows else []:
-        # An edge, because an episode of minutes in a picture of days is less than a pixel wide.
-        axes.axvspan(start, end, facecolor=WARM, edgecolor=WARM, alpha=0.4, linewidth=0.8, label="episode")
+    if frames.num_rows:
+        start, end = (date2num(frames[side].cast(pa.timestamp("us")).to_numpy()) for side in ("start", "end"))
+        # All at once, as there may be thousands; with an edge, because one of minutes in a picture of days is less than a pixel wide.
+        look = {"facecolor": WARM, "edgecolor": WARM, "alpha": 0.4, "linewidth": 0.8, "label": "episode"}
+        axes.broken_barh(np.column_stack([start, end - start]), (0, 1), transform=axes.get_xaxis_transform(), **look)
     if (limit := _LIMIT.fullmatch(where)) and limit[1] == signal:
         axes.axhline(float(limit[2]), color=INK, linewidth=0.8, linestyle="--", label=where)
     axes.set_xlim(low, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -110,6 +111,14 @@ def test_results_can_be_drawn_whatever_there_is_of_them(n: int, keys: list[str |
     for png in drawn:
         assert size(png)[0] in (990, 792)
         assert 1_000 < len(png) < 100_000
+
+
+def test_the_episodes_of_a_thousand_days_are_drawn_at_once() -> None:
+    """One after the other they took half a minute."""
+    signal, many = tuples(2_000, ["a"]), shown(frames(20_000, ["a"]))
+    begun = time.process_time()
+    assert len(picture_of_episodes(many, signal, "speed < 40")) > 1_000
+    assert time.process_time() - begun < 5
 
 
 def test_a_value_that_differs_changes_the_picture() -> None:
