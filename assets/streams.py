@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.metadata import picture, preview
+from assets.metadata import SHOWN_ROWS, picture, preview
 from assets.workplace import Workplace
 
 GROUP = "streams"
@@ -88,7 +88,6 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
     from replay.streams.profile import profile
     from replay.streams.provide import PASSED_OVER, provide
     from replay.streams.raw import list_files
-    from replay.streams.rejects import read_rejects
     from replay.streams.splitting import sizes
 
     begun = time.monotonic()
@@ -125,7 +124,7 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
         "delta_version": done.version,
         "config_hash": declaration.fingerprint(),
         "origin": dg.MetadataValue.json(origin),
-        "rejects": preview(read_rejects(workplace.place, stream).slice(0, 10).to_pylist()),
+        "rejects": preview(_first_rejects(workplace, stream)),
         "out_of_order": found.out_of_order if found else 0.0,
         "largest_delay_seconds": found.largest_delay_us / 1e6 if found else 0.0,
         "missing": dg.MetadataValue.json({name: round(share, 6) for name, share in found.missing.items() if share} if found else {}),
@@ -149,9 +148,20 @@ def _twin(stream: str, config: StreamConfig, workplace: Workplace) -> Any:
     return replace(made, **{name: value for name, value in given.items() if value is not None})
 
 
+def _first_rejects(workplace: Workplace, stream: str) -> list[dict[str, Any]]:
+    """Some of many: texts of a million would not fit into memory."""
+    import polars as pl
+
+    from replay.streams.rejects import rejects_address
+
+    lake = workplace.place
+    rejects = pl.scan_delta(rejects_address(lake, stream), storage_options=lake.options())
+    return rejects.bottom_k(SHOWN_ROWS, by=["file", "line"]).sort("file", "line").collect(engine="streaming").to_dicts()
+
+
 def _first_rows(workplace: Workplace, log: Any) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(workplace.place.files(log.address).open_input_file(log.paths[0])) as parquet:
-        batch = next(parquet.iter_batches(10))
+        batch = next(parquet.iter_batches(SHOWN_ROWS))
     return [dict(row) for row in batch.to_pylist()]

@@ -51,3 +51,13 @@ def test_a_table_that_is_no_log_is_refused_with_a_sentence(workplace: Workplace)
     done = ingested(workplace, "when,cost\n2024-05-01T00:00:00,1.5\n")
     assert not done.success
     assert failure(done).startswith(f"log {address}: a Delta table with the description None found; allowed is ")
+
+
+def test_of_many_rejects_the_first_are_shown_and_no_more_are_read(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.streams.rejects.read_rejects", None)
+    lines = [f"2024-05-01T00:00:{n:02d},{'free' if n % 2 else n}" for n in range(60)]
+    Path(workplace.raw, "calls", "april.csv").write_text("when,cost\nyesterday,1\n")
+    told = metadata(ingested(workplace, "\n".join(["when,cost", *lines]) + "\n"))
+    assert told["rejected"].value == 31
+    rows = [row.split(" | ")[:2] for row in str(told["rejects"].value).splitlines()[2:]]
+    assert rows == [["| april.csv", "2"], *(["| may.csv", str(line)] for line in range(3, 21, 2))]
