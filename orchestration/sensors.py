@@ -70,7 +70,7 @@ def raw_files_sensor(streams: Sequence[str]) -> dg.SensorDefinition:
                 kept[stream] = found.files
         context.update_cursor(json.dumps({stream: files for stream, files in kept.items() if files}))
         if not reasons:
-            return dg.SkipReason(" ".join(told) or f"No original file of {', '.join(streams)} has come or changed.")
+            return dg.SkipReason(" ".join(dict.fromkeys(told)) or f"No original file of {', '.join(streams)} has come or changed.")
         # Without a run key, for files may come back as they were; the cursor knows what was asked for.
         return dg.SensorResult(
             run_requests=[
@@ -105,16 +105,17 @@ def _tag(stream: str, files: str) -> str:
 
 def _found(workplace: Workplace, stream: str) -> _Found:
     """The original files of a stream."""
-    from replay.lake import Lake
+    from engines.spec import SpecError
+    from replay.lake import Lake, LakeError
     from replay.streams.parsed import NoFilesError, StreamError
     from replay.streams.raw import list_files
 
-    folder = Lake(f"{workplace.raw}/{stream}")
     try:
+        folder = Lake(f"{workplace.raw}/{stream}")
         files = list_files(folder, workplace.declaration(stream))
     except NoFilesError:
         return _Found()
-    except StreamError as problem:  # what cannot be read may be there all the same
+    except (StreamError, SpecError, LakeError) as problem:  # what cannot be read may be there all the same
         return _Found(problem=str(problem))
     info = folder.files(folder.root).get_file_info([file.name for file in files])
     told = [(*astuple(file), str(one.mtime_ns)) for file, one in zip(files, info, strict=True)]

@@ -24,8 +24,8 @@ FRAMES, TRAFFIC = dg.AssetKey(["frames", "traffic"]), dg.AssetKey(["streams", "t
 class Platform:
     """The definitions over a lake of their own, with an instance of their own."""
 
-    def __init__(self, root: Path) -> None:
-        self.workplace = Workplace(lake=str(root / "lake"), raw=str(root / "raw"), twin_tuples=13_000)
+    def __init__(self, root: Path, **settings: str) -> None:
+        self.workplace = Workplace(lake=str(root / "lake"), raw=str(root / "raw"), twin_tuples=13_000, **settings)
         self.defs = build_defs(self.workplace)
         (root / "instance").mkdir(parents=True)
         self.instance = dg.DagsterInstance.local_temp(str(root / "instance"))

@@ -114,3 +114,16 @@ def test_a_folder_that_cannot_be_read_is_told_and_not_taken_for_an_empty_one(tmp
         patch.setattr(Lake, "files", lambda lake, at: SimpleNamespace(get_file_info=closed) if at == str(file.parent) else there(lake, at))
         assert sensor.tick().skip_message == f"stream traffic: its folder {file.parent} cannot be read (Permission denied)."
     assert "No original file" in sensor.tick().skip_message  # nothing has come
+
+
+def test_a_stream_whose_declaration_is_gone_keeps_no_other_from_being_ingested(tmp_path: Path) -> None:
+    declared = tmp_path / "streams" / "calls.stream.yaml"
+    declared.parent.mkdir()
+    declared.write_text("files: {pattern: '*.csv', header: true}\ncolumns: [{name: when, type: time}]\ntime: {column: when}\n")
+    platform = Platform(tmp_path, declarations=str(declared.parent))
+    sensor = Sensor(platform)
+    assert "No original file of calls, " in sensor.tick().skip_message
+    declared.unlink()
+    assert sensor.tick().skip_message.startswith("stream: 'calls' given; declared are ")
+    os.utime(write_month(Path(platform.workplace.raw), 1), (1e9, 1e9))
+    assert sensor.asked()["reprise/why"] == "original files of traffic have come"
