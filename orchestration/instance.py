@@ -16,7 +16,8 @@ SETTINGS = Path(__file__).parent / "dagster.yaml"
 
 def home() -> Path:
     """The instance's folder, made ready."""
-    folder = Path(os.environ.setdefault("DAGSTER_HOME", str(Path.cwd() / ".dagster")))
+    folder = Path(os.environ.get("DAGSTER_HOME") or ".dagster").expanduser().absolute()
+    os.environ["DAGSTER_HOME"] = str(folder)  # as Dagster wants it
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / SETTINGS.name).exists():
         shutil.copy(SETTINGS, folder)
