@@ -42,11 +42,11 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
     technique, stream, spec = _known(results)
     workplace = _workplace(lake, raw, master)
     place = instance()
+    there = all_days(workplace, stream)
     missing, reason = days_to_replay(workplace, technique, stream, spec)
     missing = sorted([*missing, *(red.day for red in red_days(place, workplace, technique, stream, spec, missing))])
-    if not missing and days == "missing":
+    if not there or not missing and days == "missing":
         raise Told(f"{results}: {reason}", 0)
-    there = all_days(workplace, stream)
     span = read_days(days) if days not in ("missing", "all") else None
     chosen = missing if days == "missing" else [day for day in there if span is None or span[0] <= day <= span[1]]
     if not chosen:

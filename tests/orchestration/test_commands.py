@@ -96,6 +96,17 @@ def test_a_backfill_of_what_is_not_there_is_refused(arguments: list[str], senten
     assert days(lake) == []
 
 
+def test_a_backfill_of_a_stream_that_is_not_there_fails_and_one_of_an_empty_log_has_nothing_to_do(folder: Path) -> None:
+    for days in ("missing", "all"):
+        status, steps, sentence = reprise("backfill", "frames/traffic", "--days", days)
+        assert (status, steps) == (2, [])
+        assert sentence.endswith("streams/traffic: there is no such log; write or ingest the stream first.")
+    write_month(folder / "raw", 0)
+    ingest(Lake(str(folder / "lake")), declaration("traffic"), Lake(str(folder / "raw" / "traffic")), InProcess())
+    for days in ("missing", "all", "2011-09-01"):
+        assert reprise("backfill", "frames/traffic", "--days", days) == (0, [], "frames/traffic: traffic has no tuples.")
+
+
 def test_steps_that_were_done_are_told_even_if_a_later_one_cannot_be(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Day 2 is there; day 1 is replayed, and the run of 3 and 4 fails."""
     assert reprise("backfill", "frames/traffic", "--days", "2011-09-02")[0] == 0
@@ -125,10 +136,10 @@ def test_the_demonstration_ingests_replays_replays_again_and_checks(folder: Path
     known = sorted(published_days(Lake(str(folder / "lake")), "frames__traffic"))
     assert len(known) > 2
     again = [f"frames/traffic {day} again" for day in known[1:3]]
-    assert [step["what"] for step in steps] == ["streams/traffic", f"frames/traffic {known[0]}..{known[-1]}", *again]
+    assert [step["what"] for step in steps] == ["streams/traffic", f"frames/traffic {known[0]}..{known[-1]}", *again, "reports/index"]
     assert steps[0]["tuples"] == steps[1]["tuples"] == 14_000
     assert list(steps[0]["checks"]) == [one.expected.name for one in suite_of_streams()]
-    assert all(step["checks"] == {expected.name: True for expected in suite_of_results("frames")} for step in steps[1:])
+    assert all(step["checks"] == {expected.name: True for expected in suite_of_results("frames")} for step in steps[1:-1])
     assert (folder / "lake" / "reports" / "index.html").exists()
 
 
