@@ -52,7 +52,7 @@ def checked(spec: Mapping[str, Any], stream: str, workplace: Workplace) -> None:
     from replay.runs import plan_run
 
     try:
-        plan_run(workplace.place, spec, [stream], early=False)
+        plan_run(workplace.place, spec, [stream], early=False, batch_tuples=workplace.batch_tuples)
     except (SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
 

@@ -129,6 +129,28 @@ def test_a_workplace_that_is_nowhere_is_a_sentence_and_nothing_is_written(
     assert {path for path in tmp_path.rglob("*") if "instance" not in path.parts} == before
 
 
+def test_batches_that_no_run_could_have_are_refused_before_spark_is_started_and_anything_is_written(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(1)
+    before = set(Path(platform.workplace.lake).rglob("*"))
+    config = {"resources": {"workplace": {"config": {"batch_tuples": 0}}}}
+    for done in (platform.run(job="replay", run_config=config), platform.run([FRAMES], partition_key=platform.days[0], run_config=config)):
+        assert failure(done) == "batch_tuples: 0 given; allowed is a whole number from 1."
+    assert set(Path(platform.workplace.lake).rglob("*")) == before
+
+
+def test_a_partition_that_is_no_day_is_a_sentence(tmp_path: Path) -> None:
+    """Whoever adds a partition in the UI can call it anything."""
+    platform = Platform(tmp_path)
+    platform.month(1)
+    platform.instance.add_dynamic_partitions("traffic_days", ["monday", "2011-09-09"])
+    refused = [failure(platform.run([FRAMES], partition_key=key)) for key in ("monday", "2011-09-09")]
+    assert refused == [
+        "partition: 'monday' given; allowed are the days of the log, such as 2011-09-15.",
+        "days: 2011-09-09 to 2011-09-09 given; allowed are days from 2011-09-01 to 2011-09-01.",
+    ]
+
+
 def test_what_was_published_is_computed_anew_even_if_another_run_has_published_the_day_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +261,17 @@ def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(t
     assert not (Path(platform.workplace.lake) / "results").exists()
     assert not (Path(platform.workplace.lake) / "runs").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"lake", "raw", "instance"}
+
+
+@pytest.mark.parametrize("technique", technique_modules())
+def test_a_technique_without_any_setting_can_be_launched(technique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = Platform(tmp_path)
+    platform.month(2)
+    monkeypatch.setattr(Workplace, "spark", None)
+    monkeypatch.setattr("replay.runs.execute", in_process)
+    done = platform.run(job="replay", run_config={"ops": {"experiments__replay": {"config": {"technique": {technique: {}}}}}})
+    assert done.success
+    assert metadata(done)["results"].value > 0
 
 
 def test_a_replay_tells_the_version_of_the_log_that_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
