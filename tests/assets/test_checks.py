@@ -179,6 +179,28 @@ def test_a_red_day_is_not_covered_by_the_next_green_one(tmp_path: Path) -> None:
     assert verdicts(replayed(platform, fourth)) == shown(platform) == dict.fromkeys(NAMES, True)
 
 
+def test_a_check_tells_how_many_rows_were_compared_the_worst_of_them_and_shows_engine_over_oracle(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.month(2)
+    assert all(platform.replay(day).success for day in platform.days)
+    spoil(platform, platform.days[0])
+    checks = {check.check_name: check for check in platform.checks(FRAMES).get_asset_check_evaluations()}
+    wrong, compared = checks["exact_values_are_equal"], checks["every_expected_row_is_there"]
+    assert (wrong.metadata["rows"].value, wrong.metadata["wrong"].value) == (platform.published().height, 1)
+    head, _, row = str(wrong.metadata["worst"].value).splitlines()
+    named = dict(zip(head.split(" | "), row.split(" | "), strict=True))
+    assert float(named["min_speed__engine"]) == float(named["min_speed__oracle"]) - 1
+    assert (compared.passed, "worst" in compared.metadata) == (True, False)
+    assert "data:image/png" in str(compared.metadata["engine_and_oracle"].value)
+
+
+def test_critical_checks_of_results_block_and_warnings_do_not(tmp_path: Path) -> None:
+    graph = Platform(tmp_path).defs.resolve_asset_graph()
+    blocking = {name: graph.get_check_spec(dg.AssetCheckKey(FRAMES, name)).blocking for name in NAMES}
+    assert blocking == {expected.name: expected.severity == "critical" for expected in suite("frames")}
+    assert set(blocking.values()) == {True, False}
+
+
 def test_days_that_could_not_be_judged_are_judged_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     platform = Platform(tmp_path)
     platform.month(3)

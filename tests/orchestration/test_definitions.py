@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import dagster as dg
 import pytest
 import yaml
 from pydantic import BaseModel
 
+from assets.results import LAUNCHED
+from assets.streams import StreamConfig
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
 from engines import build, techniques
 from orchestration.building import build_defs
+from orchestration.jobs import OldRuns
 
 ROOT = Path(__file__).parents[2]
 GRAPH = Path(__file__).parent / "asset_graph.json"
@@ -101,6 +105,13 @@ def test_the_defaults_of_the_launchpad_work(defs: dg.Definitions) -> None:
         assert set(module.RESULTS) <= set(_streams())
 
 
+def test_the_job_quality_runs_every_check_but_those_of_what_is_launched_and_computes_nothing(defs: dg.Definitions) -> None:
+    layer = defs.resolve_job_def("quality").asset_layer
+    assert not layer.selected_asset_keys
+    found = {key for part in layer.data for key in part.assets_def.check_keys}
+    assert found == {key for key in defs.resolve_asset_graph().asset_check_keys if key.asset_key != LAUNCHED}
+
+
 def given(config: Any) -> dict[str, Any]:
     return {"ops": {"experiments__replay": {"config": config}}}
 
@@ -120,6 +131,21 @@ def settings(model: type[BaseModel], *, inside: str = "") -> set[str]:
 def _parts(annotation: Any) -> list[Any]:
     """A type, and the types that it is made of."""
     return [annotation, *(part for inner in get_args(annotation) for part in _parts(inner))]
+
+
+def undescribed(model: type[BaseModel]) -> Iterator[str]:
+    """The settings of a model, and of the models inside it, that tell nothing of themselves; a name to choose by needs no words."""
+    for name, field in model.model_fields.items():
+        if not field.description and get_origin(field.annotation) is not Literal:
+            yield f"{model.__name__}.{name}"
+        for part in _parts(field.annotation):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                yield from undescribed(part)
+
+
+@pytest.mark.parametrize("model", [*(module.Settings for module in technique_modules().values()), Workplace, StreamConfig, OldRuns])
+def test_every_setting_of_the_launchpad_is_described(model: type[BaseModel]) -> None:
+    assert list(undescribed(model)) == []
 
 
 @pytest.mark.parametrize("technique", techniques())
