@@ -6,6 +6,7 @@ batch opens no data file. Writing one is in `log_writer.py`; which part of it a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -122,14 +123,26 @@ class Log:
         return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
     def first_changed_since(self, version: int) -> int:
-        """The first arrival that any commit after this version wrote: what was read up to it stands."""
-        if version >= self.version:
-            return self.end  # a schedule asks this of every day, and no table has to be opened for it
-        table = self.lake.table(self.address, self.version)
-        assert table is not None  # noqa: S101 - it was opened before
-        later = [entry for entry in table.history(limit=self.version - version) if entry["version"] > version]
-        # A commit that does not say what it changed, or is no longer known, may have changed everything.
-        return min(int(entry.get(FIRST_CHANGED, 0)) for entry in later) if len(later) == self.version - version else 0
+        """The first arrival that any commit after this version wrote, up to the pinned one: what was read up to it stands."""
+        return min((self._first_changed_by(later) for later in range(version + 1, self.version + 1)), default=self.end)
+
+    def _first_changed_by(self, version: int) -> int:
+        """The first arrival that a commit wrote; one that does not say so, or is no longer known, may have changed everything."""
+        if version not in self._commits:
+            # Not by deltalake's history: of a log that has grown since it gives later commits under the numbers of earlier ones.
+            try:
+                with self.lake.files(self.address).open_input_stream(f"_delta_log/{version:020d}.json") as commit:
+                    lines = commit.read().splitlines()
+            except FileNotFoundError:
+                lines = []
+            told = (json.loads(line).get("commitInfo", {}) for line in lines if b"commitInfo" in line)
+            self._commits[version] = max((int(info[FIRST_CHANGED]) for info in told if FIRST_CHANGED in info), default=0)
+        return self._commits[version]
+
+    @cached_property
+    def _commits(self) -> dict[int, int]:
+        """What was found out about commits: a schedule asks of every day, and most of them ask about the same ones."""
+        return {}
 
 
 def normalised(schema: pa.Schema) -> pa.Schema:

@@ -328,3 +328,29 @@ def test_a_path_out_of_the_lake_is_refused(lake: Lake, path: str) -> None:
         lake.inside(path)
     with pytest.raises(LakeError, match="not a place in the lake"):
         lake.address("streams", path)
+
+
+def test_what_commits_have_changed_is_known_however_far_the_log_has_grown_since(lake: Lake) -> None:
+    #   version    0    1    2    3    4
+    #   arrivals   01   23   23   45   67       the third writes the second day anew
+    days = [pa.table({"ts": seconds(day * 86_400, day * 86_400 + 1)}) for day in range(5)]
+    for day in days[:2]:
+        log = log_writer.append(lake, "s", day)
+    rows, _, _ = log_writer.complete(days[2], 2, log.clock_before(1), log.clock_before(1))
+    adds = [log_writer.write_day(lake, log.address, rows).action()]
+    log_writer.commit(lake, log.address, rows.schema, adds, {FIRST_CHANGED: "2"}, onto=log, replacing=["1970-01-02"])
+    for day in days[3:]:
+        log = log_writer.append(lake, "s", day)
+    assert [log.first_changed_since(version) for version in range(5)] == [2, 2, 4, 6, 8]
+    pinned = Log.open(lake, log.address, 2)
+    assert [pinned.first_changed_since(version) for version in range(3)] == [2, 2, 4]
+
+
+def test_each_commit_is_read_once_however_many_days_ask(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for second in range(20):
+        log = log_writer.append(lake, "s", pa.table({"ts": seconds(second)}))
+    reads, files = [], Lake.files
+    monkeypatch.setattr(Lake, "files", lambda lake, address: reads.append(address) or files(lake, address))
+    monkeypatch.setattr(Lake, "table", None)
+    assert [log.first_changed_since(version) for version in range(20)] == list(range(1, 21))
+    assert len(reads) <= 19
