@@ -134,7 +134,7 @@ def nearest_state(plan: Plan, before: date) -> Start | None:
 def _left_to_read(plan: Plan, day: date, wanted: date, read: Mapping[str, int]) -> bool:
     """Whether a day's state is of that day alone, or at least leaves something of the wanted day to be read.
 
-    The batch that left it may have read on, past all that is wanted: a day that is replayed again would then see no tuple again.
+    Of several streams one may have been read on, past all that is wanted: a day that is replayed again would then see no tuple again.
     """
     clocks = {name: (log, plan.engine.clock(name)) for name, log in plan.logs.items()}
     alone = all(read[name] <= sealing_arrival(log, clock, day) for name, (log, clock) in clocks.items())

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -63,22 +65,17 @@ class Bucket:
 
     def step(self, envelopes: Iterable[Envelope]) -> Step:
         """Take the envelopes of a batch, in any order, and give what it releases."""
-        step = Step()
-        partials = self._open(envelopes, step)
-        begun = time.perf_counter()
-        if partials:
-            self.operator.combine(self.state, partials)
-        combined = time.perf_counter()
-        due, final = self._watermarks()
-        for day_end in self._emission.day_ends:
-            if self.state.final < day_end <= final:
-                self._lower(day_end, day_end, step)
+        step, partials = Step(metrics={"combine_seconds": 0.0, "lower_seconds": 0.0}), list[pa.RecordBatch]()
+        for some in self._open(envelopes, step):
+            partials += some
+            # A day leaves its state as soon as it can: with all that a batch holds behind it, each of its days would leave the whole batch.
+            for day_end in self._days_over():
+                self._advance(partials, day_end, day_end, step)
                 step.add(STATE, self._snapshot(day_end))
-        self._lower(due, final, step)
+        due, final = self._watermarks()
+        self._advance(partials, due, final, step)
         step.metrics |= {
             "batch": self.batch,
-            "combine_seconds": combined - begun,
-            "lower_seconds": time.perf_counter() - combined,
             "state_rows": self.state.rows,
             "state_bytes": self.state.nbytes,
             "results": sum(rows.num_rows for output, rows in step.outputs if output == "results"),
@@ -110,25 +107,34 @@ class Bucket:
         self.batch, self.state.due, self.state.final = reached["batch"], reached["due"], reached["final"]
         self.streams = {name: Mark(**mark) for name, mark in reached["streams"].items()}
 
-    def _open(self, envelopes: Iterable[Envelope], step: Step) -> list[pa.RecordBatch]:
-        """Partials in order of arrival; passes late rows on and learns the streams' watermarks on the way."""
-        partials, numbers = [], Counter[str]()
+    def _open(self, envelopes: Iterable[Envelope], step: Step) -> Iterator[list[pa.RecordBatch]]:
+        """Partials in order of arrival, piece by piece; passes late rows on and learns the streams' watermarks on the way."""
+        numbers = Counter[str]()
         known = {name: mark.final for name, mark in self.streams.items()}
-        for envelope in sorted(envelopes, key=lambda e: (e.seq, e.stream)):
-            if envelope.kind == STATE:
-                self._take_over(envelope)
-            elif envelope.kind == METRICS:
-                numbers.update(json.loads(envelope.payload))
-            elif envelope.kind == LATE:
-                step.add(LATE, unpack(envelope.payload))
-            elif envelope.kind == TUPLES:
-                partials.append(self._lift(unpack(envelope.payload), known[envelope.stream], step, numbers))
-            elif envelope.kind == PARTIALS and envelope.payload:
-                partials.append(unpack(envelope.payload))
-            mark = self.streams[envelope.stream]
-            mark.due, mark.final, mark.read = max(mark.due, envelope.due), max(mark.final, envelope.final), max(mark.read, envelope.upto)
+        for _, alike in groupby(sorted(envelopes, key=_place), key=_place):
+            # A piece is several envelopes, in any order: its watermarks hold when all of them are taken.
+            piece = list(alike)
+            taken = [partials for envelope in piece if (partials := self._take(envelope, known, step, numbers)) is not None]
+            for envelope in piece:
+                mark = self.streams[envelope.stream]
+                mark.due, mark.final = max(mark.due, envelope.due), max(mark.final, envelope.final)
+                mark.read = max(mark.read, envelope.upto)
+            yield taken
         step.metrics.update(numbers)
-        return partials
+
+    def _take(self, envelope: Envelope, known: Mapping[str, int], step: Step, numbers: Counter[str]) -> pa.RecordBatch | None:
+        """The partials of an envelope; what else it may hold goes where it belongs."""
+        if envelope.kind == STATE:
+            self._take_over(envelope)
+        elif envelope.kind == METRICS:
+            numbers.update(json.loads(envelope.payload))
+        elif envelope.kind == LATE:
+            step.add(LATE, unpack(envelope.payload))
+        elif envelope.kind == TUPLES:
+            return self._lift(unpack(envelope.payload), known[envelope.stream], step, numbers)
+        elif envelope.kind == PARTIALS and envelope.payload:
+            return unpack(envelope.payload)
+        return None
 
     def _lift(self, rows: pa.RecordBatch, known: int, step: Step, numbers: Counter[str]) -> pa.RecordBatch:
         """Lift tuples that came without a clock: judged by the clock that was known before this batch."""
@@ -153,11 +159,24 @@ class Bucket:
         reached = [mark.due + self._delays[name] for name, mark in self.streams.items() if BEGINNING < mark.due < FOREVER]
         return min(reached, default=BEGINNING)
 
-    def _lower(self, due: int, final: int, step: Step) -> None:
+    def _days_over(self) -> Sequence[int]:
+        """The ends of days that leave their state and that no tuple can change any more, from where this bucket has come to."""
+        ends = self._emission.day_ends
+        return ends[bisect_right(ends, self.state.final) : bisect_right(ends, self._watermarks()[1])]
+
+    def _advance(self, partials: list[pa.RecordBatch], due: int, final: int, step: Step) -> None:
+        """Combine partials, which are done with then, and lower as far as told."""
+        begun = time.perf_counter()
+        if partials:
+            self.operator.combine(self.state, partials)
+            partials.clear()
+        combined = time.perf_counter()
         due, final = max(due, self.state.due), max(final, self.state.final)
         for output, rows in self.operator.lower(self.state, due, final).items():
             step.add(output, self._stamped(rows))
         self.state.due, self.state.final = due, final
+        step.metrics["combine_seconds"] += combined - begun
+        step.metrics["lower_seconds"] += time.perf_counter() - combined
 
     def _stamped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that this run may write, with the number of the batch as their revision."""
@@ -189,3 +208,8 @@ class Bucket:
             codes, values = keys.encode(both["key"])
             self.state[table] = both.take(pa.array(np.argsort(keys.rank(values)[codes], kind="stable")))
         self.state.due = self.state.final = envelope.final
+
+
+def _place(envelope: Envelope) -> tuple[int, str]:
+    """Where an envelope is in order of arrival; all that came of one piece has one place."""
+    return envelope.seq, envelope.stream

@@ -5,6 +5,7 @@ Driven in this process, with real Delta tables; days of a log that only grows ar
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from replay.backfill import backfill, pending, plan_days
 from replay.lake import Lake, LakeError
 from replay.log import FIRST_CHANGED, Log
 from replay.sink import write_step
+from replay.span import sealing_arrival
 from tests.replay.harness import DAY, HOUR, SPECS, START, assert_published, in_process, published, stream, with_clock
 
 SLICING = with_clock(SPECS["short windows"], "an hour")
@@ -241,6 +243,16 @@ def test_a_day_that_is_replayed_again_is_read_again(lake: Lake) -> None:
         (again,) = backfill(None, lake, FRAMES, ["s"], [one], again=True)  # type: ignore[arg-type]
         assert again.progress.tuples > 0
     assert_published(lake, "frames__s", FRAMES, stream(5, behind_us=HOUR))
+
+
+def test_a_day_leaves_what_was_read_for_it_and_not_the_rest_of_the_batch(lake: Lake) -> None:
+    """All days are in one batch: would each leave the tuples of all that come after it, states would grow with the square of the days."""
+    log = log_writer.append(lake, "s", stream(5, behind_us=HOUR), file_rows=20)
+    replay(lake, FRAMES, batch_tuples=10_000)
+    left = pl.read_delta(publish.results_address(lake, "frames__s", "state"))
+    read = {day: json.loads(arrivals)["s"] for day, arrivals in left.select("day", "read").iter_rows()}
+    assert read == {day: sealing_arrival(log, build(FRAMES).clock("s"), day) for day in read}
+    assert len(set(read.values())) > 3
 
 
 class CrashError(Exception):
