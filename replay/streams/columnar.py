@@ -60,7 +60,8 @@ class Columnar:
         first = 0
         with pq.ParquetFile(files.open_input_file(group.path)) as parquet:
             there = [source for source in dict.fromkeys(self.at.values()) if source in parquet.schema_arrow.names]
-            for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=there, use_threads=False):
+            batches = parquet.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=there, use_threads=False)
+            while (batch := _next(batches, group)) is not None:
                 yield self._parsed(self._whole(batch, group.fixed), first)
                 first += batch.num_rows
 
@@ -101,13 +102,16 @@ class Columnar:
             values = values.dictionary_decode()
         if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
             values = values.cast(pa.string())
+        taken = np.ones(len(values), bool)
         if pa.types.is_string(values.type):
             values = pc.if_else(pc.is_in(values, pa.array(self.nulls, pa.string())), pa.scalar(None, pa.string()), values)
+            values, taken = typed(values.cast(pa.binary()), pa.string())  # whoever wrote the file may have put any bytes there
         values = without_markers(values, self.nulls)
         if (name in self.times and not _is_bytes(values.type)) or values.type == kind:
-            return values, np.ones(len(values), bool)
+            return values, taken
         if pa.types.is_string(values.type):
-            return typed(values, kind)
+            values, converted = typed(values, kind)
+            return values, taken & converted
         # A whole number that no double is equal to becomes the nearest one, as its digits in a text do.
         exact = not (pa.types.is_integer(values.type) and pa.types.is_floating(kind))
         return convert(values, lambda these: these.cast(kind, safe=exact))
@@ -139,9 +143,11 @@ def not_finite(nulls: Sequence[str]) -> list[str]:
 
 
 def _plain(value: pa.Scalar) -> Any:
-    """A value as Python has it; a time that Python has none for as its number."""
+    """A value as Python has it; a time that Python has none for as its number, and bytes that are no text as they can be read."""
     try:
         return value.as_py()
+    except UnicodeDecodeError:
+        return value.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
     except (ValueError, OverflowError):
         return value.value
 
@@ -149,6 +155,15 @@ def _plain(value: pa.Scalar) -> Any:
 def _is_bytes(kind: pa.DataType) -> bool:
     """Whether values may be texts, or not: it says nothing of their encoding."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def _next(batches: Iterator[pa.RecordBatch], group: Group) -> pa.RecordBatch | None:
+    """The next rows of a group, whose pages may be damaged though the footer is not."""
+    try:
+        return next(batches, None)
+    except (pa.ArrowInvalid, OSError) as problem:
+        told = str(problem).splitlines()[0].rstrip(".")
+        raise StreamError(f"file {group.path}: its row group {group.number + 1} cannot be read ({told}); nothing was stored.") from None
 
 
 def footer(folder: Lake, path: str) -> tuple[pa.Schema, list[tuple[int, int]]]:

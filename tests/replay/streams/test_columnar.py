@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -349,3 +350,43 @@ def test_a_number_beyond_all_times_is_no_time(place: Place) -> None:
     place.ingest(declared("parquet"))
     assert nothing_but(place.rows(), "ts") == [(7_000_000,)]
     assert [reason for *_, reason in place.rejects()] == ["not a time: t"]
+
+
+# ---- damaged files -------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_that_is_no_text_is_rejected_and_told_as_it_can_be_read(place: Place) -> None:
+    texts = pa.array([b"a", b"\xff\xfe", "é".encode(), b"5\xff"], pa.binary())
+    names = pa.Array.from_buffers(pa.string(), 4, texts.buffers())
+    times = pa.array([*TIMES.to_pylist(), None], TIMES.type)
+    pq.write_table(pa.table({"t": times, "k": names, "w": names}), place.raw / "a.parquet", write_statistics=False)
+    place.ingest(declared("parquet", {"name": "k", "type": "string"}, key="k"))
+    assert nothing_but(place.rows(), "ts", "key") == [(5_000_000, "a"), (7_000_000, "é")]
+    assert [(line, json.loads(text)["k"], reason) for _, line, text, reason in place.rejects()] == [
+        (2, "\\xff\\xfe", "not text in the declared encoding: k"), (4, "5\\xff", "not text in the declared encoding: k"),
+    ]  # fmt: skip
+    for kind, reason in (("int32", "not a whole number: w"), ("time", "not text in the declared encoding: w")):
+        as_time = {"time": {"column": "w"}} if kind == "time" else {}
+        place.ingest(declared("parquet", {"name": "w", "type": kind}, **as_time))
+        assert place.rows() == [] and reason in {reason for *_, reason in place.rejects()}
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "gzip"])
+def test_a_damaged_file_is_read_or_refused_in_a_sentence(tmp_path: Path, compression: str) -> None:
+    random_ = random.Random(compression)
+    table = pa.table({"t": pa.array(range(300), TIMES.type), "k": [f"k{n % 7}" for n in range(300)], "v": [n * 0.37 for n in range(300)]})
+    pq.write_table(table, tmp_path / "whole", compression=compression, row_group_size=100)
+    whole, refusals = (tmp_path / "whole").read_bytes(), 0
+    for n in range(25):
+        place, content = Place(tmp_path / str(n)), bytearray(whole)
+        for _ in range(random_.choice([1, 3, 20])):
+            content[random_.randrange(4, len(content) - 8)] ^= 1 << random_.randrange(8)
+        place.write({"a.parquet": bytes(content)})
+        try:
+            done = place.ingest(declared("parquet", {"name": "k", "type": "string"}, {"name": "v"}))
+        except StreamError as told:
+            assert str(told).startswith("file a.parquet: ") and "\n" not in str(told) and place.is_untouched()
+            refusals += 1
+        else:
+            assert done.records == len(place.rows()) + len(place.rejects())
+    assert refusals > 5
