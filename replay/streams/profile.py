@@ -6,8 +6,8 @@ columns and memory that does not grow. Drawing it is left to whoever shows it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,11 @@ POWERS = 64
 ORDER_ROWS = 20_000_000
 """Up to so many tuples the inversion rate is measured, for which all of their times are held in memory."""
 MOST_KEYS = 100_000
+MOST_EDGES = 10_000_000
+"""So many times of keys' first and last tuples are held in memory, of all files together."""
 
-_Edges = dict[Any, tuple[int, int]]
-"""The first and the last time of each key."""
+_Edges = tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]
+"""The keys of a file, and the first and the last time of each."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class _Task:
     begin_us: int
     bin_us: int
     with_times: bool
+    most_keys: int
 
 
 @dataclass(frozen=True)
@@ -95,20 +98,6 @@ class _Part:
     """None: more keys than can be counted."""
     times: NDArray[np.int64]
 
-    def __add__(self, other: _Part) -> _Part:
-        """With what the file behind it adds."""
-        edges, between = _joined(self.edges, other.edges)
-        return _Part(
-            self.counts + other.counts,
-            self.gaps + other.gaps,
-            self.intervals + other.intervals + _powers(np.array(between, np.int64)),
-            self.delays + other.delays,
-            sorted([*self.longest, *other.longest], key=lambda gap: -gap[1])[:LONGEST],
-            max(self.largest_delay, other.largest_delay),
-            edges,
-            np.concatenate((self.times, other.times)),
-        )
-
 
 def profile(lake: Lake, stream: str, tasks: Tasks) -> Profile:
     """The profile of a stream's log as it is now."""
@@ -118,32 +107,33 @@ def profile(lake: Lake, stream: str, tasks: Tasks) -> Profile:
     moves = "ts" if "ts" in log.schema.names else "end"
     begin, end = log.clock_first, log.clock_end + 1
     bin_us = max(-(-(end - begin) // BINS), 1)
-    with_times = log.end <= ORDER_ROWS
+    with_times, most_keys = log.end <= ORDER_ROWS, min(MOST_KEYS, MOST_EDGES // len(log.paths))
     parts = tasks(
         _part,
         [
-            _Task(lake, log.address, path, moves, log.clock_before(file) if file else None, begin, bin_us, with_times)
+            _Task(lake, log.address, path, moves, log.clock_before(file) if file else None, begin, bin_us, with_times, most_keys)
             for file, path in enumerate(log.paths)
         ],
         lambda task: 1,
     )
-    whole = reduce(_Part.__add__, parts)
-    order = _order(whole.times) if with_times else None
+    whole = {name: np.sum([getattr(part, name) for part in parts], axis=0) for name in ("counts", "gaps", "intervals", "delays")}
+    keys, between = _across(parts)
+    order = _order(np.concatenate([part.times for part in parts])) if with_times else None
     return Profile(
         stream,
         log.version,
         log.end,
         begin,
         bin_us,
-        whole.counts.tolist(),
-        len(whole.edges) if whole.edges is not None else None,
+        whole["counts"].tolist(),
+        keys,
         _missing(lake, log),
-        whole.gaps.tolist(),
-        whole.intervals.tolist(),
-        whole.longest,
-        whole.delays.tolist(),
-        1 - int(whole.delays[0]) / log.end,
-        whole.largest_delay,
+        whole["gaps"].tolist(),
+        (whole["intervals"] + between).tolist(),
+        sorted((gap for part in parts for gap in part.longest), key=lambda gap: -gap[1])[:LONGEST],
+        whole["delays"].tolist(),
+        1 - int(whole["delays"][0]) / log.end,
+        max(part.largest_delay for part in parts),
         order.inversion_rate if order else None,
     )
 
@@ -161,7 +151,7 @@ def _part(task: _Task) -> _Part:
     steps = np.diff(clocks, prepend=clocks[0] if task.clock_before is None else task.clock_before)
     places = np.argsort(-steps, kind="stable")[:LONGEST]
     delays = clocks - times
-    intervals, edges = _intervals(times, rows, int(clocks[0] - steps[0]))
+    intervals, edges = _intervals(times, rows, int(clocks[0] - steps[0]), task.most_keys)
     return _Part(
         np.bincount(np.clip((times - task.begin_us) // task.bin_us, 0, BINS - 1), minlength=BINS),
         _powers(steps),
@@ -174,7 +164,7 @@ def _part(task: _Task) -> _Part:
     )
 
 
-def _intervals(times: NDArray[np.int64], rows: pa.Table, clock_before: int) -> tuple[NDArray[np.int64], _Edges | None]:
+def _intervals(times: NDArray[np.int64], rows: pa.Table, clock_before: int, most_keys: int) -> tuple[NDArray[np.int64], _Edges | None]:
     """The time between two tuples of a key, and the first and the last time of each key.
 
     From tuples behind the clock at which the file begins nothing is told: those that follow them are in the files before.
@@ -185,23 +175,27 @@ def _intervals(times: NDArray[np.int64], rows: pa.Table, clock_before: int) -> t
     times, codes = times[order], codes[order]
     same = codes[1:] == codes[:-1]
     intervals = (times[1:] - times[:-1])[same & (times[:-1] >= clock_before)]
-    if len(keys.dictionary) > MOST_KEYS:
+    if len(keys.dictionary) > most_keys:
         return intervals, None
-    first, last = times[np.append(True, ~same)].tolist(), times[np.append(~same, True)].tolist()
-    return intervals, dict(zip(keys.dictionary.to_pylist(), zip(first, last, strict=True), strict=True))
+    return intervals, (keys.dictionary, times[np.append(True, ~same)], times[np.append(~same, True)])
 
 
-def _joined(before: _Edges | None, behind: _Edges | None) -> tuple[_Edges | None, list[int]]:
-    """The first and last times of two files' keys, and how long keys were silent between them."""
-    if before is None or behind is None:
-        return None, []
-    both, between = dict(before), []
-    for key, (first, last) in behind.items():
-        if key in both:
-            between.append(max(first - both[key][1], 0))
-            first, last = both[key][0], max(both[key][1], last)
-        both[key] = first, last
-    return both if len(both) <= MOST_KEYS else None, between
+def _across(parts: Sequence[_Part]) -> tuple[int | None, NDArray[np.int64]]:
+    """How many keys there are, and how long they were silent from file to file, by powers of two of microseconds."""
+    last: dict[Any, int] = {}
+    silent = np.zeros(POWERS, np.int64)
+    for part in parts:
+        if part.edges is None or len(last) > MOST_KEYS:
+            return None, silent
+        keys, begins, ends = part.edges
+        between = []
+        for key, begin, end in zip(keys.to_pylist(), begins.tolist(), ends.tolist(), strict=True):
+            before = last.get(key)
+            if before is not None:
+                between.append(max(begin - before, 0))
+            last[key] = end if before is None else max(before, end)
+        silent += _powers(np.array(between, np.int64))
+    return len(last) if len(last) <= MOST_KEYS else None, silent
 
 
 def _powers(values: NDArray[np.int64]) -> NDArray[np.int64]:

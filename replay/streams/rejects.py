@@ -42,7 +42,7 @@ def replace_rejects(
     """
     address = rejects_address(lake, stream)
     written = tasks(write_rejects, [RejectsOf(stage, lake, address, *found) for found in outcome.rejects()])
-    adds = [file.action() for file in written]
+    adds = [file.action() for files in written for file in files]
     told = CommitProperties(custom_metadata={INGESTION: ingestion})
     table = lake.table(address)
     if table is None:

@@ -110,9 +110,12 @@ class Outcome:
         late: dict[int, int] = {}
         for split, _ in self.judged.rejects:
             late[split] = late.get(split, 0) + 1
+        of_file: dict[str, list[int]] = {file.name: [] for file in self.files}
+        for at, read in enumerate(self.splits):
+            of_file[read.file.name].append(at)
         entries = []
         for file in self.files:
-            of = [at for at, split in enumerate(self.splits) if split.file is file]
+            of = of_file[file.name]
             records, rows = sum(self.staged[at].records for at in of), sum(self.judged.rows[at] for at in of)
             rejected = sum(self.staged[at].rejected + late.get(at, 0) for at in of)
             if records != rows + rejected:

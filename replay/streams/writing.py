@@ -6,15 +6,15 @@ of a stretch, which is a file of the log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from replay.file_slices import file_slices
-from replay.files import Written, write_file
+from replay.files import Written, read_file, write_file
 from replay.lake import Lake
 from replay.log import OWN_COLUMNS, Log
 from replay.log_writer import by_day, complete, write_day
@@ -23,6 +23,9 @@ from replay.streams.parsed import Reject
 from replay.streams.records import LINE
 from replay.streams.staged_files import int64
 from replay.streams.staging import REJECTS
+
+REJECTS_BYTES = 64 << 20
+"""How large the rejects of one file of their table are."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,7 @@ def first_difference(task: Writing) -> int | None:
         return first
     held = []
     for part in file_slices("", log, first, end):
-        with pq.ParquetFile(task.lake.files(log.address).open_input_file(part.path)) as parquet:
-            held.append(parquet.read(columns=rows.column_names, use_threads=False).slice(part.skip, part.take))
+        held.append(read_file(task.lake.files(log.address), part.path, rows.column_names).slice(part.skip, part.take))
     old = pa.concat_tables(held)
     new = rows.slice(0, end - first)
     same = np.ones(new.num_rows, bool)
@@ -80,20 +82,33 @@ def first_difference(task: Writing) -> int | None:
     return None if end == first + rows.num_rows else end
 
 
-def write_rejects(task: RejectsOf) -> Written:
-    """The rejects of a split, with the numbers that their lines have in the file."""
-    held = []
+def write_rejects(task: RejectsOf) -> list[Written]:
+    """The rejects of a split, with the numbers that their lines have in the file: as many files as they fill."""
+    return [
+        write_file(task.lake, task.address, rows.set_column(1, "line", pc.add(rows["line"], task.lines_before + 1)).sort_by("line"))
+        for rows in _rejects(task)
+    ]
+
+
+def _rejects(task: RejectsOf) -> Iterator[pa.Table]:
+    """The rejects of a split, some at a time: a compressed file is a single split, and all of it may be rejected."""
+    held, size = [], 0
     if task.path is not None:
         with task.stage.files(task.stage.root).open_input_file(task.path) as opened:
-            held.append(pa.ipc.open_file(opened).read_all())
+            reader = pa.ipc.open_file(opened)
+            for number in range(reader.num_record_batches):
+                held.append(reader.get_batch(number))
+                size += held[-1].nbytes
+                if size >= REJECTS_BYTES:
+                    yield pa.Table.from_batches(held)
+                    held, size = [], 0
     if task.more:
-        held.append(pa.table({
+        held.append(pa.record_batch({
             "file": [task.file] * len(task.more), "line": [r.line for r in task.more],
             "text": [r.text for r in task.more], "reason": [r.reason for r in task.more],
         }, schema=REJECTS))  # fmt: skip
-    rows = pa.concat_tables(held)
-    rows = rows.set_column(1, "line", pc.add(rows["line"], task.lines_before + 1)).sort_by("line")
-    return write_file(task.lake, task.address, rows)
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def read_slice(stage: Lake, part: Slice) -> pa.Table:
@@ -118,7 +133,6 @@ def _rows(task: Writing) -> pa.Table:
 
 
 def _log_rows(task: Writing, part: Slice) -> pa.Table:
-    with pq.ParquetFile(task.lake.files(task.address).open_input_file(part.path)) as parquet:
-        rows = parquet.read(use_threads=False).slice(part.begin, part.end - part.begin)
+    rows = read_file(task.lake.files(task.address), part.path).slice(part.begin, part.end - part.begin)
     kept_apart = task.ordered_by == "arrived"
     return rows.drop_columns([name for name in OWN_COLUMNS if not (kept_apart and name == "arrived")])

@@ -88,3 +88,11 @@ def test_the_inversion_rate_is_left_out_where_it_would_take_too_much_memory(lake
     assert profile(lake, "s", InProcess()).inversion_rate == pytest.approx(30 / (600 * 599 / 2), rel=0.1)
     monkeypatch.setattr(module, "ORDER_ROWS", 100)
     assert profile(lake, "s", InProcess()).inversion_rate is None
+
+
+def test_where_files_have_too_many_keys_to_hold_them_all_their_number_is_left_out(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(lake, "s", stream(), file_rows=50)
+    assert profile(lake, "s", InProcess()).keys == 2
+    monkeypatch.setattr(module, "MOST_EDGES", 23)  # of twelve files: one key of each
+    found = profile(lake, "s", InProcess())
+    assert found.keys is None and sum(found.intervals) > 500  # those within a file are counted

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from replay.streams import lines, samples, staged_files, staging
+from replay.lake import Lake
+from replay.streams import lines, samples, staged_files, staging, writing
 from replay.streams.declaration import Declaration
+from replay.streams.delimited import Delimited
+from replay.streams.layout import Layout
+from replay.streams.numbering import Judged
 from replay.streams.parsed import StreamError
+from replay.streams.raw import RawFile
+from replay.streams.splitting import Outcome
 from tests.replay.streams.harness import Place, assert_equals, stream
 from tests.replay.streams.reference import expected
 
@@ -286,6 +295,32 @@ def test_large_tuples_are_staged_and_stored_in_smaller_files(tmp_path: Path, ord
     assert max(sum(batch.bytes for batch in run.batches) for run in runs) < 16_000
     assert max(batch.bytes for run in runs for batch in run.batches) < 4_000
     assert all(len({batch.rows for batch in run.batches[:-1]}) <= 1 for run in runs)
+
+
+def test_many_rejects_of_a_split_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "REJECTS_BYTES", 2_000)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 500)
+    declaration = stream(files={"pattern": "*.csv*"}, columns=PAIRS, time={"column": "t", "format": "number"}, max_jump="1m")
+    content = b"".join(b"%d,%s\n" % (n + 1000 * (n % 70 == 69), b"rejected" if n % 4 else b"1") for n in range(400)) + b"9999,1\n"
+    place = Place(tmp_path)
+    done = place.ingest(declaration, {"a.csv.gz": gzip.compress(content)})
+    assert_equals(place, done, expected(declaration, {"a.csv.gz": content}))
+    table = place.lake.table(place.lake.address("streams", "s__rejects"))
+    assert table is not None
+    rows = pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist()
+    assert sum(rows) == done.rejected > 300 and len(rows) > 5 and max(rows) < 60
+
+
+def test_ten_thousand_files_are_accounted_for_in_no_time() -> None:
+    files = [RawFile(f"{n}.csv", 1, 0) for n in range(10_000)]
+    layout, nothing = Layout(Delimited(1, {}, {}), 0, 1), samples.Sample.empty()
+    splits = [staging.Split(Lake("/"), KINDS["order: time"], file, layout, n // 2) for n, file in enumerate(files + files)]
+    staged = [staging.Staged(3, 2, 1, None, [], None, None, None, None, nothing)] * len(splits)
+    outcome, named = Outcome(files, splits, staged, Judged([], [], [1] * len(splits))), {file.name: "" for file in files}
+    begun = time.process_time()
+    entries = outcome.entries(dict.fromkeys(named, 1), named)
+    assert time.process_time() - begun < 3
+    assert {(entry.lines, entry.records, entry.rows, entry.rejected) for entry in entries} == {(7, 4, 2, 2)} and len(entries) == 10_000
 
 
 def test_lines_that_lack_most_of_their_fields_are_read_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
