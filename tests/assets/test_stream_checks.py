@@ -88,8 +88,14 @@ def test_a_stream_of_ones_own_has_every_check_when_it_is_ingested_and_one_that_f
         one = checked(workplace, instance, "units_stand")
         assert [check.check_name for check in one.get_asset_check_evaluations()] == ["units_stand"]
 
-        # A record that was rejected is in the table of rejects, or it is lost.
         rejects = f"{workplace.lake}/streams/calls__rejects"
+        rows = pl.read_delta(rejects)
+        pl.concat([rows, rows.with_columns(file=pl.lit("june.csv"))]).write_delta(rejects, mode="overwrite")
+        unknown = checked(workplace, instance, "records_add_up")
+        assert red(unknown) == ["records_add_up"]
+        assert "| june.csv | 0 | 0 | 0 | 1 | 1 |" in str(unknown.get_asset_check_evaluations()[0].metadata["worst"].value)
+
+        # A record that was rejected is in the table of rejects, or it is lost.
         pl.read_delta(rejects).clear().write_delta(rejects, mode="overwrite")
         again = checked(workplace, instance)
         assert not again.success
