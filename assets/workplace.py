@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from engines.spec import SpecError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -50,6 +52,8 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
         }  # fmt: skip
         given = {setting: os.environ[name] for setting, name in named.items() if name in os.environ}
         if tuples := os.environ.get("REPRISE_TWIN_TUPLES"):
+            if not tuples.isdecimal():
+                raise SpecError(f"REPRISE_TWIN_TUPLES: {tuples!r} given; allowed is a whole number from 1.")
             given["twin_tuples"] = tuples
         return cls(**given)  # type: ignore[arg-type]
 

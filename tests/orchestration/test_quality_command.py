@@ -177,6 +177,13 @@ def test_the_workplace_is_that_of_the_environment_but_for_what_is_given(tmp_path
     assert (found.lake, found.place.root, found.raw) == ("s3://bucket/lake", "s3://bucket/lake", str(Path("raw").resolve()))
 
 
+def test_a_size_in_the_environment_that_is_no_number_is_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRISE_TWIN_TUPLES", "many")
+    done = CliRunner().invoke(app, ["quality"])
+    assert done.exit_code == 2
+    assert done.stderr == "REPRISE_TWIN_TUPLES: 'many' given; allowed is a whole number from 1.\n"
+
+
 def test_a_lake_in_an_object_store_is_told_by_its_address(capsys: pytest.CaptureFixture[str]) -> None:
     step = Step("frames/traffic", tuples=5, results=2, report="http://reports/page.html")
     show_steps([{**asdict(step), "checks": {}}], "s3://bucket/lake")
