@@ -78,11 +78,11 @@ class Operator(Protocol):
         """Merge partials, in order of arrival, into the state."""
         ...
 
-    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.RecordBatch]:
+    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.Table]:
         """Rows decided before `due` that were not given yet or have changed; evicts what only rows decided before `final` needed.
 
         `state.due` and `state.final` are those of the call before. `FOREVER` is the flush: everything is released.
-        `revision` is left at 0, for whoever runs the operator knows the batch.
+        `revision` is left at 0, for whoever runs the operator knows the batch. A table, so that rows need not be copied into one piece.
         """
         ...
 

@@ -112,12 +112,12 @@ def _gather(steps: list[list[Step]], operator: Operator, schema: pa.Schema, reac
     """Tables from steps; rows of a batch are sorted by identity, whatever bucket they come from."""
     tables: dict[str, list[pa.Table]] = defaultdict(list)
     for batch in steps:
-        parts: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        parts: dict[str, list[pa.Table]] = defaultdict(list)
         for step in batch:
             for output, rows in step.outputs:
                 parts[output].append(rows)
         for output, some in parts.items():
-            together = pa.Table.from_batches(some)
+            together = pa.concat_tables(some)
             tables[output].append(together.take(order(together, operator.identity.get(output, ["arrival"]))))
     outputs = {name: pa.concat_tables([s.empty_table(), *tables[name]]) for name, s in operator.outputs.items()}
     late = pa.concat_tables([late_schema(schema).empty_table(), *tables["late"]])

@@ -22,10 +22,10 @@ from replay.metrics import metrics_table
 
 def write_step(lake: Lake, run: str, step: Step) -> str:
     """Write what a bucket released, a file per output; the message for whoever commits the batch."""
-    outputs: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    outputs: dict[str, list[pa.Table]] = defaultdict(list)
     for output, rows in step.outputs:
         outputs[output].append(rows)
-    written = {name: write_file(lake, lake.output(run, name), pa.Table.from_batches(rows)) for name, rows in outputs.items()}
+    written = {name: write_file(lake, lake.output(run, name), pa.concat_tables(rows)) for name, rows in outputs.items()}
     return json.dumps({"written": {name: file.to_json() for name, file in written.items()}, "metrics": step.metrics})
 
 

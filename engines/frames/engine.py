@@ -115,11 +115,11 @@ class Operator:
         if fresh:
             state["pieces"] = pa.concat_batches([state["pieces"], *fresh])
 
-    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.RecordBatch]:
+    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.Table]:
         """Frames decided before `due` that were not given yet or have changed; of the past before `final` only open runs are kept."""
         idle, live = _parted(state["pieces"], state.final if final < FOREVER else BEGINNING)
         if not live.num_rows:
-            return {name: empty(columns) for name, columns in self.outputs.items()}
+            return {name: columns.empty_table() for name, columns in self.outputs.items()}
         pieces = Pieces.read(live, self._layout).merged(self._layout)
         runs = pieces.runs()
         rows, state["given"] = revise(
@@ -136,7 +136,7 @@ class Operator:
             kept = pieces.kept(runs, final, self._layout)
             if len(kept.codes) < live.num_rows:
                 state["pieces"] = pa.concat_batches([idle, kept.write(self.partials, self._layout)])
-        return {"results": _in_order(rows)}
+        return {"results": pa.Table.from_batches([_in_order(rows)])}
 
     def _codes(self, tuples: pa.RecordBatch) -> tuple[Array, pa.Array]:
         if self.key is None:

@@ -136,7 +136,7 @@ class Operator:
         inserted = sum(int(numbers(batch.column("tuples")).sum()) for batch in partials)
         _count(state, insertions=inserted, slices_made=len(first) - held.num_rows)
 
-    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.RecordBatch]:
+    def lower(self, state: State, due: int, final: int) -> Mapping[str, pa.Table]:
         """Windows that are due, new ones and those whose slices were touched; forgets slices of final windows."""
         if "slices" not in state.scratch:
             self.combine(state, [])

@@ -20,7 +20,6 @@ from engines.keys import key_type
 from engines.slicing.spec import AFTER, BEFORE, Query, Spec
 from engines.slicing.windows import Shape, shape_of
 from engines.spec import SpecError
-from engines.state import empty
 
 _TYPES = {
     "query": pa.string(),
@@ -73,7 +72,7 @@ class Results:
         types = {**_TYPES, "key": key_type(schema)}
         self.schema = pa.schema([*((name, types[name]) for name in BEFORE), *aggregated.values(), *((name, types[name]) for name in AFTER)])
 
-    def rows(self, found: Mapping[Shape, Found], keys: pa.Array, partials: Mapping[str, Array]) -> tuple[pa.RecordBatch, dict[str, int]]:
+    def rows(self, found: Mapping[Shape, Found], keys: pa.Array, partials: Mapping[str, Array]) -> tuple[pa.Table, dict[str, int]]:
         """The rows of all windows found, sorted by query, key, end and start; and what they took.
 
         Args:
@@ -82,26 +81,26 @@ class Results:
             partials: The columns of the slices' partials.
         """
         counts = {"combines": 0, "overflows": 0}
-        if not any(len(windows.lo) for windows in found.values()):
-            return empty(self.schema), counts
-        blocks: list[pa.RecordBatch] = []
-        places: dict[tuple[tuple[Aggregate, ...], Shape], range] = {}
+        if not any(len(some.lo) for some in found.values()):
+            return self.schema.empty_table(), counts
+        windows: dict[tuple[tuple[Aggregate, ...], Shape], pa.RecordBatch] = {}
         for aggregates, group in self._groups.items():
             lo, hi, start = (_joined([found[shape][column] for shape in group.shapes]) for column in range(3))
             end = start + np.repeat([shape.length for shape in group.shapes], [len(found[shape].lo) for shape in group.shapes])
             reduced = group.layout.reduce([partials[name] for name in group.layout.fields.names], lo, hi)
             counts["combines"] += int((hi - lo - 1).sum())
             counts["overflows"] += group.layout.overflows(reduced)
-            at = sum(block.num_rows for block in blocks)
+            block, at = self._block(keys.take(pa.array(lo)), start, end, group.layout, reduced), 0
             for shape in group.shapes:
-                places[aggregates, shape] = range(at, at := at + len(found[shape].lo))
-            blocks.append(self._block(keys.take(pa.array(lo)), start, end, group.layout, reduced))
-        asked = [places[query.aggregates, shape_of(query.window)] for query in self._queries]
-        rows = blocks[0] if len(blocks) == 1 else pa.concat_batches(blocks)
-        if len(asked) > 1:
-            rows = pa.concat_batches([rows.slice(place.start, len(place)) for place in asked])
-        names = pa.concat_arrays([pa.repeat(query.name, len(place)) for query, place in zip(self._queries, asked, strict=True)])
-        return rows.set_column(0, self.schema.field("query"), names), counts
+                windows[aggregates, shape] = block.slice(at, len(found[shape].lo))
+                at += len(found[shape].lo)
+        # Views of what is computed once: with many queries copies of their rows would take longer than all the rest.
+        asked = [self._asked(query, windows[query.aggregates, shape_of(query.window)]) for query in self._queries]
+        return pa.Table.from_batches(asked), counts
+
+    def _asked(self, query: Query, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of windows as those of a query."""
+        return rows.set_column(0, self.schema.field("query"), pa.repeat(query.name, rows.num_rows))
 
     def _block(self, key: pa.Array, start: Array, end: Array, layout: Layout, reduced: Sequence[Array]) -> pa.RecordBatch:
         """Rows of windows, still without their query."""

@@ -103,7 +103,7 @@ def drive(
         for output, rows in operator.lower(state, due if early else final, final).items():
             assert rows.schema.equals(operator.outputs[output]), f"{output}: columns are not those that were announced"
             rows.validate(full=True)
-            given[output] += [{**row, "revision": batch} if "revision" in row else row for row in rows_of(pa.Table.from_batches([rows]))]
+            given[output] += [{**row, "revision": batch} if "revision" in row else row for row in rows_of(rows)]
         state.due, state.final = due if early else final, final
         state.scratch.clear()
         states[bucket] = between(engine, operator, state)

@@ -33,7 +33,7 @@ def at_combine(change: Callable[[Partials], Partials]) -> Callable[[Any], dict[s
     return lambda operator: {"combine": lambda self, state, partials: operator.combine(self, state, change(partials))}
 
 
-def at_lower(change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Any], dict[str, Any]]:
+def at_lower(change: Callable[[pa.Table], pa.Table]) -> Callable[[Any], dict[str, Any]]:
     """A fault in what lower gives."""
 
     def lower(operator: Any) -> Callable[..., Any]:
@@ -45,9 +45,7 @@ def at_lower(change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[An
 def with_column(rows: pa.RecordBatch, name: str, change: Callable[[pa.Array], pa.Array]) -> pa.RecordBatch:
     """The rows with another content of a column."""
     at = rows.schema.get_field_index(name)
-    columns = list(rows.columns)
-    columns[at] = change(columns[at]).cast(rows.schema.field(at).type)
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+    return rows.set_column(at, rows.schema.field(at), change(rows.column(at)).cast(rows.schema.field(at).type))
 
 
 def moved(us: int) -> Callable[[pa.Array], pa.Array]:

@@ -56,7 +56,7 @@ def lowered(operator: Operator, state: State, due: float, final: float | None = 
     rows = operator.lower(state, int(due_us), int(final_us))["results"]
     assert rows.schema.equals(operator.outputs["results"])
     state.due, state.final = int(due_us), int(final_us)
-    found = rows_of(pa.Table.from_batches([rows]))
+    found = rows_of(rows)
     return [{**row, **{name: row[name] and row[name] / SECOND for name in ("start", "end", "decided")}} for row in found]
 
 

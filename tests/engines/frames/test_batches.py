@@ -63,7 +63,7 @@ def at_once(stream: Stream, spec: dict[str, Any]) -> list[dict[str, Any]]:
     by = operator(**spec)
     state = State(by.tables)
     by.combine(state, [by.lift(part(stream, stream.accepted()), Interval(BEGINNING, FOREVER))])
-    return rows_of(pa.Table.from_batches([by.lower(state, FOREVER, FOREVER)["results"]]))
+    return rows_of(by.lower(state, FOREVER, FOREVER)["results"])
 
 
 def part(stream: Stream, rows: list[int]) -> pa.RecordBatch:
@@ -90,7 +90,7 @@ def in_batches(stream: Stream, spec: dict[str, Any], cuts: list[int], by: Random
     given: list[dict[str, Any]] = []
 
     def lower(due: int, final: int, revision: int) -> None:
-        rows = rows_of(pa.Table.from_batches([operators.lower(state, due, final)["results"]]))
+        rows = rows_of(operators.lower(state, due, final)["results"])
         state.due, state.final = due, final
         given.extend({**row, "revision": revision} for row in rows)
 
