@@ -32,7 +32,7 @@ def signal_of(workplace: Workplace, log: Log, spec: Mapping[str, Any], results: 
     schema = pa.schema([field.with_metadata(units.get(field.name)) for field in log.schema if field.name in named])
     key = most_frequent(results)
     found = [batch if key is None else batch.filter(pc.equal(batch["key"], key)) for batch in _batches(log, schema, days)]
-    return pa.Table.from_batches(found).cast(schema) if found else schema.empty_table()
+    return pa.Table.from_batches([batch.cast(schema) for batch in found], schema)
 
 
 def most_frequent(results: pa.Table) -> pa.Scalar | None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from engines.contract import BEGINNING, FOREVER, TIMESTAMP
+from replay.files import read_file
 from replay.lake import Lake
 
 _SUMS = ("tuples", "late", "partials", "results", "state_rows", "state_bytes", "lift_seconds", "combine_seconds", "lower_seconds")
@@ -65,8 +65,7 @@ def metrics_of(lake: Lake, *runs: str) -> pa.Table:
     actions, files = pa.table(table.get_add_actions(flatten=True)), lake.files(lake.metrics)
     mine = actions.filter(pc.is_in(actions["partition.run"].cast(pa.string()), pa.array(runs, pa.string())))
     for path, run in zip(mine["path"].to_pylist(), mine["partition.run"].to_pylist(), strict=True):
-        with pq.ParquetFile(files.open_input_file(path)) as parquet:
-            batches = parquet.read()
+        batches = read_file(files, path)
         rows.append(batches.append_column("run", pa.array([str(run)] * batches.num_rows, pa.string())))
     return pa.concat_tables(rows, promote_options="default").sort_by([("run", "ascending"), ("batch", "ascending")])
 

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engines.contract import BEGINNING
 from replay.disorder import Delays
-from replay.files import FILE_ROWS
+from replay.files import FILE_ROWS, read_file
 from replay.lake import Lake, LakeError
 from replay.log import FIRST_CHANGED, OWN_COLUMNS, Log
 from replay.log_writer import commit
@@ -87,8 +86,7 @@ def disordered_from(log: Log) -> str | None:
 
 def _stage(task: _File) -> tuple[list[Run], Sample]:
     """A file of the log, sorted by when its tuples would have arrived."""
-    with pq.ParquetFile(task.lake.files(task.log).open_input_file(task.path)) as parquet:
-        rows = parquet.read(use_threads=False)
+    rows = read_file(task.lake.files(task.log), task.path)
     came = int64(rows, task.moves) + task.delays.draw(np.arange(task.first, task.first + rows.num_rows))
     rows = (
         rows.drop_columns(list(OWN_COLUMNS)).add_column(0, ARRIVED, pa.array(came)).add_column(0, LINE, pa.array(np.arange(rows.num_rows)))

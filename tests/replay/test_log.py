@@ -13,12 +13,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
 from engines.contract import FOREVER, TIMESTAMP
 from engines.spec import SpecError
 from replay import log_writer
+from replay.files import read_file
 from replay.lake import Lake, LakeError
 from replay.log import DAY_US, FIRST_CHANGED, Log, day_end, day_of, day_start
 from tests.replay.harness import stream
@@ -38,6 +40,17 @@ def test_arrival_clock_and_arrived_are_written_once_and_go_on_when_the_log_grows
     assert (rows["clock"] // 1_000_000).to_list() == [5, 5, 9, 9, 12]
     assert rows["arrived"].to_list() == rows["clock"].to_list()
     assert rows["v"].to_list() == [1, 2, 3, 4, 5]
+
+
+def test_files_have_room_for_nulls_only_where_there_are_some_and_are_one_table_all_the_same(lake: Lake) -> None:
+    #   file     0        1
+    #   v        1  2     -  4
+    log = log_writer.append(lake, "s", pa.table({"ts": seconds(5, 6, 7, 8), "v": pa.array([1, 2, None, 4])}), file_rows=2)
+    schemas = [pq.read_schema(Path(log.address) / path) for path in log.paths]
+    assert [[field.name for field in schema if field.nullable] for schema in schemas] == [[], ["v"]]
+    assert pl.read_delta(log.address).sort("arrival")["v"].to_list() == [1, 2, None, 4]
+    files = [read_file(lake.files(log.address), path) for path in log.paths]
+    assert pa.concat_tables(files)["v"].to_pylist() == [1, 2, None, 4]
 
 
 def test_arrived_of_the_original_is_kept_but_never_goes_back(lake: Lake) -> None:
