@@ -41,10 +41,10 @@ class Mark:
 class Step:
     """What a batch released."""
 
-    outputs: list[tuple[str, pa.RecordBatch]] = field(default_factory=list)
+    outputs: list[tuple[str, pa.Table]] = field(default_factory=list)
     metrics: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, output: str, rows: pa.RecordBatch) -> None:
+    def add(self, output: str, rows: pa.Table) -> None:
         """Rows of an output, if there are any."""
         if rows.num_rows:
             self.outputs.append((output, rows))
@@ -129,7 +129,7 @@ class Bucket:
         elif envelope.kind == METRICS:
             numbers.update(json.loads(envelope.payload))
         elif envelope.kind == LATE:
-            step.add(LATE, unpack(envelope.payload))
+            step.add(LATE, pa.Table.from_batches([unpack(envelope.payload)]))
         elif envelope.kind == TUPLES:
             return self._lift(unpack(envelope.payload), known[envelope.stream], step, numbers)
         elif envelope.kind == PARTIALS and envelope.payload:
@@ -143,7 +143,7 @@ class Bucket:
         schema = late_schema(rows.schema)
         own = {**{name: rows[name] for name in rows.schema.names}, "arrival": arrival}
         own["watermark"] = pa.array(np.full(rows.num_rows, known)).view(TIMESTAMP)
-        step.add(LATE, pa.record_batch([own[name] for name in schema.names], schema=schema).filter(late))
+        step.add(LATE, pa.table([own[name] for name in schema.names], schema=schema).filter(late))
         numbers.update(tuples=rows.num_rows, late=pc.sum(late).as_py() or 0)
         wanted = dict.fromkeys(["ts", *self.operator.columns])
         return self.operator.lift(pa.record_batch({name: own[name] for name in wanted}).filter(pc.invert(late)), NOWHERE)
@@ -178,7 +178,7 @@ class Bucket:
         step.metrics["combine_seconds"] += combined - begun
         step.metrics["lower_seconds"] += time.perf_counter() - combined
 
-    def _stamped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _stamped(self, rows: pa.Table) -> pa.Table:
         """Rows that this run may write, with the number of the batch as their revision."""
         if rows.num_rows and self._emission.since > BEGINNING:
             since = pa.scalar(self._emission.since, TIMESTAMP)
@@ -188,13 +188,13 @@ class Bucket:
             rows = rows.set_column(at, rows.schema.field(at), pa.array(np.full(rows.num_rows, self.batch, np.int64)))
         return rows
 
-    def _snapshot(self, day_end: int) -> pa.RecordBatch:
+    def _snapshot(self, day_end: int) -> pa.Table:
         """The state at the end of a day, a row per table; empty ones too, for that a day left nothing is worth knowing."""
         read = json.dumps({name: mark.read for name, mark in self.streams.items()})
         names = list(self.state)
         payloads = [self.state.dump(name, **self._stamp) for name in names]
         ends = pa.array([day_end] * len(names), TIMESTAMP)
-        return pa.record_batch(
+        return pa.table(
             [ends, pa.array([read] * len(names)), pa.array(names, pa.string()), pa.array(payloads, pa.binary())], schema=SNAPSHOT
         )
 
