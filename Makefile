@@ -21,7 +21,7 @@ check: setup ## style, types, and who may import whom
 
 test: setup ## all tests, and the examples in docstrings; they need a browser, which is installed if there is none
 	@scripts/setup.sh browser
-	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 demo: setup ## everything in small: streams, replays, backfills, checks, reports
 	.venv/bin/reprise demo $(ARGS)

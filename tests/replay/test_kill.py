@@ -32,7 +32,7 @@ from tests.replay.harness import ONE_OF_EACH, SPECS, assert_published, in_proces
 pytestmark = pytest.mark.spark
 SPEC = with_clock(SPECS["frames"], "an hour")
 KILLED = {f"{technique}__s": with_clock(spec, "an hour") for technique, spec in ONE_OF_EACH.items()}
-KILLS = 12
+KILLS = 10
 
 
 def planned(lake: Lake, spec: Mapping[str, Any] = SPEC, *, tuples: int = 1200, **settings: int) -> Plan:
