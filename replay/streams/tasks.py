@@ -17,6 +17,8 @@ from replay.streams.parsed import StreamError
 T = TypeVar("T")
 R = TypeVar("R")
 Advance = Callable[[int], None]
+MOST_TASKS, TASKS_A_CORE = 1000, 4
+"""More tasks than this Spark is not given: each takes some milliseconds, however little it has to do."""
 
 
 class Tasks(Protocol):
@@ -45,7 +47,7 @@ class InProcess:
 
 
 class OnSpark:
-    """A Spark task each."""
+    """A Spark task each, or for some of them if there are very many."""
 
     def __init__(self, spark: SparkSession, advance: Advance | None = None) -> None:
         """`advance` is told the weight of what is done, from time to time."""
@@ -65,7 +67,8 @@ class OnSpark:
             done.add(weigh(argument) if weigh else 0)
             return result
 
-        job = self._context.parallelize(list(arguments), len(arguments)).map(run)
+        tasks = min(len(arguments), max(MOST_TASKS, TASKS_A_CORE * self._context.defaultParallelism))
+        job = self._context.parallelize(list(arguments), tasks).map(run)
         with _telling(lambda: int(done.value), self._advance):
             results = job.collect()
         for result in results:

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from replay.streams import tasks
 from replay.streams.declaration import declaration
 from replay.streams.parsed import StreamError
 from replay.streams.tasks import OnSpark
@@ -68,6 +70,23 @@ def test_a_refusal_in_a_spark_task_is_the_same_sentence(spark: SparkSession, tmp
     with pytest.raises(StreamError, match="^file b.csv: the column 'detectorid' of the setting columns is missing; found are a, b.$"):
         place.ingest(declaration("traffic"), {"b.csv": "a,b\n1,2\n"}, OnSpark(spark))
     assert place.is_untouched("traffic")
+
+
+def partition_of(number: int) -> tuple[int, int]:
+    context = TaskContext.get()
+    assert context is not None
+    return number, context.partitionId()
+
+
+@pytest.mark.spark
+def test_very_many_small_files_are_few_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MOST_TASKS", 12)
+    monkeypatch.setattr(tasks, "TASKS_A_CORE", 1)
+    told: list[int] = []
+    found = OnSpark(spark, told.append)(partition_of, range(100), lambda number: number)
+    assert [number for number, _ in found] == list(range(100)) and sum(told) == sum(range(100))
+    assert len({partition for _, partition in found}) == 12
+    assert len({partition for _, partition in OnSpark(spark)(partition_of, range(7))}) == 7
 
 
 # ---- Parquet and Delta ---------------------------------------------------------------------------------------------------
