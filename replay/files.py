@@ -100,7 +100,15 @@ class Written:
         return AddAction(self.path, self.size, dict(self.partition), int(time.time() * 1000), True, self.statistics)
 
 
-def write_file(lake: Lake, address: str, rows: pa.Table, *, name: str = "part", partition: Mapping[str, str] | None = None) -> Written:
+def write_file(
+    lake: Lake,
+    address: str,
+    rows: pa.Table,
+    *,
+    name: str = "part",
+    partition: Mapping[str, str] | None = None,
+    group_rows: int = FILE_ROWS,
+) -> Written:
     """Rows as one file that reads fast: dictionaries for keys and text, differences for what is close, LZ4, no nulls where none are."""
     folder = "".join(f"{column}={value}/" for column, value in (partition or {}).items())
     path = f"{folder}{name}-{uuid.uuid4()}.parquet"
@@ -111,7 +119,7 @@ def write_file(lake: Lake, address: str, rows: pa.Table, *, name: str = "part", 
     packed = dict.fromkeys(close, "DELTA_BINARY_PACKED")
     pq.write_table(
         _required(rows), path, filesystem=files,
-        use_dictionary=text, column_encoding=packed, row_group_size=FILE_ROWS, compression="lz4",
+        use_dictionary=text, column_encoding=packed, row_group_size=group_rows, compression="lz4",
     )  # fmt: skip
     return Written(path, files.get_file_info(path).size, rows.num_rows, dict(partition or {}), json.dumps(statistics(rows)))
 

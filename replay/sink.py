@@ -11,13 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction
 
 from replay.bucket import Step
+from replay.envelope import STATE
 from replay.files import Written, write_file
 from replay.lake import Lake
+from replay.log import DAY_US
 from replay.metrics import metrics_table
+
+GROUP_ROWS = 1 << 16
+"""Publishing picks days out of a file, and passes over groups of rows that hold nothing of a day."""
 
 
 def write_step(lake: Lake, run: str, step: Step) -> str:
@@ -25,8 +31,21 @@ def write_step(lake: Lake, run: str, step: Step) -> str:
     outputs: dict[str, list[pa.Table]] = defaultdict(list)
     for output, rows in step.outputs:
         outputs[output].append(rows)
-    written = {name: write_file(lake, lake.output(run, name), pa.concat_tables(rows)) for name, rows in outputs.items()}
+    written = {
+        name: write_file(lake, lake.output(run, name), _by_time(pa.concat_tables(rows)), group_rows=1 if name == STATE else GROUP_ROWS)
+        for name, rows in outputs.items()
+    }
     return json.dumps({"written": {name: file.to_json() for name, file in written.items()}, "metrics": step.metrics})
+
+
+def _by_time(rows: pa.Table) -> pa.Table:
+    """Rows of several days in the order in which they were decided, so that few groups of rows hold those of a day."""
+    if "decided" not in rows.schema.names:
+        return rows
+    first, last = pc.min_max(rows["decided"].cast(pa.int64())).as_py().values()
+    if first is None or first // DAY_US == last // DAY_US:
+        return rows
+    return rows.take(pc.sort_indices(rows["decided"]))
 
 
 def commit_batch(lake: Lake, run: str, batch: int, messages: Iterable[str]) -> pa.Table:

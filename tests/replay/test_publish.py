@@ -10,11 +10,13 @@ import shutil
 import time
 from collections.abc import Callable
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engines import build
@@ -253,6 +255,23 @@ def test_a_day_leaves_what_was_read_for_it_and_not_the_rest_of_the_batch(lake: L
     read = {day: json.loads(arrivals)["s"] for day, arrivals in left.select("day", "read").iter_rows()}
     assert read == {day: sealing_arrival(log, build(FRAMES).clock("s"), day) for day in read}
     assert len(set(read.values())) > 3
+
+
+@pytest.mark.parametrize(("spec", "output", "column", "most"), [(SLICING, "results", "decided", 5), (FRAMES, "state", "day_end", 1)])
+def test_a_batch_of_many_days_is_written_so_that_a_day_is_found_in_few_groups_of_rows(
+    lake: Lake, spec: dict[str, Any], output: str, column: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would each day be looked for in all rows of the batch, publishing would take the square of the days."""
+    monkeypatch.setattr("replay.sink.GROUP_ROWS", 5)
+    log_writer.append(lake, "s", stream(3, tuples=600, behind_us=HOUR), file_rows=20)
+    replay(lake, spec, batch_tuples=10_000, buckets=1)
+    files = Path(lake.root).glob(f"runs/*/{output}/*.parquet")
+    found = max((pq.read_metadata(file) for file in files), key=lambda metadata: metadata.num_rows)
+    at = found.schema.names.index(column)
+    groups = [found.row_group(n) for n in range(found.num_row_groups)]
+    assert len(groups) > 5 and max(group.num_rows for group in groups) <= most
+    bounds = [group.column(at).statistics for group in groups]
+    assert all(one.max <= other.min for one, other in pairwise(bounds))
 
 
 class CrashError(Exception):
