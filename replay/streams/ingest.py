@@ -81,7 +81,7 @@ def ingest(
         with stage_of(lake, declaration.name) as stage:
             ingestion = _Ingestion(stage.root.rpartition("/")[2], lake, declaration, folder, tasks, stage, split_bytes, file_rows)
             return ingestion.run(origin or {"kind": "original"})
-    except DeltaError as problem:
+    except (DeltaError, OSError) as problem:  # of the lake: what is wrong with raw files has been told
         told = str(problem).splitlines()[0]
         raise StreamError(
             f"stream {declaration.name}: its tables in {lake.root} cannot be read or written ({told}); nothing of this ingestion is stored."

@@ -22,7 +22,7 @@ from replay.streams.delimited import Delimited
 from replay.streams.jsonlines import JsonLines, member_names
 from replay.streams.lines import LONGEST_BYTES, Lines, Quotes, line_ends
 from replay.streams.parsed import StreamError
-from replay.streams.raw import RawFile, open_raw
+from replay.streams.raw import RawFile, open_raw, readable
 from replay.streams.records import file_value
 from replay.streams.times import read_times
 from replay.streams.values import typed
@@ -238,12 +238,9 @@ def _types(declaration: Declaration) -> dict[str, pa.DataType]:
 
 
 def _head(folder: Lake, file: RawFile, form: Files) -> bytes:
-    try:
-        with open_raw(folder, file.name) as opened:
-            head = bytes(opened.read(LONGEST_BYTES))
-            if problem_of(opened) is None:
-                return head
-    except FileNotFoundError:
-        raise StreamError(f"file {file.name}: it is no longer in {folder.root}.") from None
+    with readable(folder, file.name), open_raw(folder, file.name) as opened:
+        head = bytes(opened.read(LONGEST_BYTES))
+        if problem_of(opened) is None:
+            return head
     # Where compressed data breaks off is told record by record: a header of which only a part is left is none.
     return head[: max(line_ends(head, last=False, quotes=quotes_of(form)), default=0)]

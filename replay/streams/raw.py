@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -46,7 +48,7 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
     found: list[RawFile] = []
     try:
         infos = files.get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
-        tables = sorted({info.path.partition("/_delta_log")[0] for info in infos if "/_delta_log/" in f"/{info.path}"})
+        tables = sorted({info.path.partition("/_delta_log/")[0] for info in infos if "/_delta_log/" in info.path})
     except OSError as problem:
         raise StreamError(f"stream {declaration.name}: its folder {folder.root} cannot be read ({problem}).") from None
     except UnicodeDecodeError as problem:
@@ -54,6 +56,11 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
         raise StreamError(f"stream {declaration.name}: its folder {folder.root} has a file {told!r}; allowed are names in UTF-8.") from None
     for kind, form in enumerate(declaration.files):
         if form.format == "delta":
+            if any(info.path.startswith("_delta_log/") for info in infos):
+                raise StreamError(
+                    f"stream {declaration.name}: its folder {folder.root} is itself a Delta table; "
+                    "allowed are tables in it, which the setting files.pattern names."
+                )
             found += [RawFile(path, _delta_version(folder, path), kind) for path in tables if fnmatchcase(path, form.pattern)]
             continue
         for info in infos:
@@ -81,6 +88,18 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
+@contextmanager
+def readable(folder: Lake, name: str) -> Iterator[None]:
+    """A file that is gone or cannot be read is told in a sentence."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise StreamError(f"file {name}: it is no longer in {folder.root}; nothing was stored.") from None
+    except OSError as problem:
+        why = problem.strerror or str(problem).splitlines()[0].rstrip(".")
+        raise StreamError(f"file {name}: it cannot be read ({why}); nothing was stored.") from None
+
+
 def open_raw(folder: Lake, name: str) -> pa.NativeFile | Decompressed:
     """A file as a stream of its bytes, decompressed."""
     files, codec = folder.files(folder.root), _compression(name)[1]
@@ -94,7 +113,7 @@ def is_compressed(name: str) -> bool:
 
 def digest(folder: Lake, file: RawFile, block: int) -> str:
     """The checksum of one block of a file, as it lies on the disk."""
-    with folder.files(folder.root).open_input_file(file.name) as opened:
+    with readable(folder, file.name), folder.files(folder.root).open_input_file(file.name) as opened:
         opened.seek(block * CHECKSUM_BYTES)
         sha = hashlib.sha256()
         for _ in range(CHECKSUM_BYTES >> 20):

@@ -22,7 +22,7 @@ from replay.streams.jsonlines import JsonLines
 from replay.streams.layout import Layout, quotes_of
 from replay.streams.lines import Lines, Quotes, read_lines
 from replay.streams.parsed import Parsed, Reject, StreamError
-from replay.streams.raw import RawFile, open_raw
+from replay.streams.raw import RawFile, open_raw, readable
 from replay.streams.records import ARRIVED, complete, schema
 from replay.streams.samples import Sample
 from replay.streams.spikes import Spikes
@@ -120,10 +120,8 @@ def ordered_by(declaration: Declaration) -> str | None:
 
 def _pieces(split: Split) -> Iterator[Parsed]:
     """The split, taken apart."""
-    try:
+    with readable(split.folder, split.file.name):
         yield from _taken_apart(split)
-    except FileNotFoundError:
-        raise StreamError(f"file {split.file.name}: it is no longer in {split.folder.root}; nothing was stored.") from None
 
 
 def _taken_apart(split: Split) -> Iterator[Parsed]:

@@ -8,13 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from engines.spec import SpecError
 from replay.lake import Lake, LakeError
 from replay.log_writer import append
+from replay.streams import ingest as ingesting
 from replay.streams.declaration import Declaration, declaration, load
 from replay.streams.ingest import ingest
 from replay.streams.parsed import StreamError
+from replay.streams.raw import list_files
 from replay.streams.tasks import InProcess
 from tests.replay.streams.harness import Place, stream
 
@@ -61,6 +64,29 @@ def test_a_folder_that_is_not_there(place: Place) -> None:
     with pytest.raises(StreamError, match=r"no file in .*/nowhere matches its setting files.pattern, '\*.csv'\.$"):
         ingest(place.lake, csv(), Lake(str(place.root / "nowhere")), InProcess())
     assert place.is_untouched()
+
+
+def test_a_file_that_goes_away_while_it_is_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write({"a.csv": "t,k,v\n1,a,1\n", "b.csv": "t,k,v\n1,a,1\n"})
+    listed = list_files(Lake(str(place.raw)), csv())
+    (place.raw / "b.csv").unlink()
+    monkeypatch.setattr(ingesting, "list_files", lambda *_: listed)
+    assert refused(place, csv(), {}) == f"file b.csv: it is no longer in {place.raw}; nothing was stored."
+
+
+def test_a_file_that_cannot_be_read(place: Place) -> None:
+    place.write({"a.csv": "t,k,v\n1,a,1\n"})
+    (place.raw / "b.csv").symlink_to("/proc/self/mem")  # which a test that runs as root cannot read either
+    assert refused(place, csv(), {}).startswith("file b.csv: it cannot be read (")
+
+
+@pytest.mark.parametrize("pattern", ["*", "raw"])
+def test_a_delta_table_in_the_place_of_the_folder_of_tables(place: Place, pattern: str) -> None:
+    write_deltalake(place.raw, pa.table({"t": [1], "k": ["a"], "v": [1.0]}))
+    declaration = csv(files={"pattern": pattern, "header": False, "format": "delta"})
+    assert refused(place, declaration, {}) == (
+        f"stream s: its folder {place.raw} is itself a Delta table; allowed are tables in it, which the setting files.pattern names."
+    )
 
 
 def test_a_log_that_was_not_made_from_files_is_not_overwritten(place: Place) -> None:

@@ -12,6 +12,7 @@ from deltalake.exceptions import DeltaError
 from replay.claims import claimed
 from replay.lake import LakeError
 from replay.streams import ingest as ingesting
+from replay.streams import staged_files
 from replay.streams.declaration import Declaration
 from replay.streams.parsed import StreamError
 from tests.replay.streams.harness import Place, counts, nothing_but, stream
@@ -104,6 +105,18 @@ def test_a_table_that_cannot_be_read_or_written_is_told_in_a_sentence(place: Pla
         f"stream s: its tables in {place.lake.root} cannot be read or written (Metadata changed since last commit.); "
         "nothing of this ingestion is stored."
     )
+    assert len(place.rows()) == 2 and not place.staged()
+
+
+def test_a_disk_that_is_full_is_told_in_a_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(staged_files.StageWriter, "add", full)
+    with pytest.raises(
+        StreamError, match=r"cannot be read or written \(\[Errno 28\] No space left on device\); nothing of this ingestion is"
+    ):
+        place.ingest(declared(), {"b.csv": "4,4\n"})
     assert len(place.rows()) == 2 and not place.staged()
 
 
