@@ -6,7 +6,7 @@ What was red before is always among them: a sample that happens to miss it would
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -58,26 +58,27 @@ class Sample:
         """Days that are verified together, and the tuples that they hang on."""
         from replay.span import neighbours
 
+        if self.keys is not None:
+            tuples = tuples.filter(self.keys.among(self.keys.column))
         if self.reach is None:
-            yield list(self.days), tuples if self.keys is None else tuples.filter(self.keys.among(self.keys.column))
+            yield list(self.days), tuples
             return
         for first, last in neighbours(self.days):
             yield [day for day in self.days if first <= day <= last], tuples.filter(_within(log, first, last, *self.reach))
 
 
-def sampled(log: Log, tuples: pl.LazyFrame, spec: Mapping[str, Any], stream: str, chosen: Sequence[date], red: Red = NOTHING) -> Sample:
+def sampled(log: Log, tuples: pl.LazyFrame, spec: Mapping[str, Any], chosen: Sequence[date], red: Red = NOTHING) -> Sample:
     """Some keys of a long log; if it has none, some days, where results hang on no more than a stretch of the log."""
-    from engines import build
+    from quality.oracles import reach
     from replay.log import day_of
 
+    of_spec = reach(spec)
     if log.end <= MOST_TUPLES:
-        return Sample(chosen, "all keys")
+        return Sample(chosen, "all keys", reach=of_spec)
     column = str(spec.get("key") or "key")
     if column in log.schema.names:
-        return _some_keys(log, tuples, column, chosen, red)
-    engine = build(spec)
-    lookback = engine.lookback()
-    if lookback is None:
+        return replace(_some_keys(log, tuples, column, chosen, red), reach=of_spec)
+    if of_spec is None:
         return Sample(chosen, "all of it: there are no keys, and results may hang on any tuple before them")
     of_days = sum(int(rows) for clock, rows in zip(log.clock, log.rows, strict=True) if day_of(int(clock)) in set(chosen))
     of = max(-(-of_days // MOST_TUPLES), 1)
@@ -86,7 +87,7 @@ def sampled(log: Log, tuples: pl.LazyFrame, spec: Mapping[str, Any], stream: str
     told = (
         f"one day in {of}{f' and {len(again):,} that were red' if again else ''}: the log has {log.end:,} tuples" if of > 1 else "all keys"
     )
-    return Sample(sorted([*some, *again]), told, reach=(lookback, engine.clock(stream).behind_us))
+    return Sample(sorted([*some, *again]), told, reach=of_spec)
 
 
 def _some_keys(log: Log, tuples: pl.LazyFrame, column: str, chosen: Sequence[date], red: Red) -> Sample:

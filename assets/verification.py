@@ -55,7 +55,7 @@ def verify_published(
     found, samples, verdicts = [], [], defaultdict[str, dict[str, Any]](lambda: {"days": set(), "keys": set()})
     for log, of_log in _logs(lake, stream, known, chosen):
         tuples = pl.scan_delta(log.address, version=log.version, storage_options=lake.options())
-        sample = sampled(log, tuples, spec, stream, of_log, red)
+        sample = sampled(log, tuples, spec, of_log, red)
         samples.append(sample.told)
         for part in _verified(log, tuples, spec, sample, known, rows, late):
             found.append(part)

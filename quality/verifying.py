@@ -1,6 +1,6 @@
 """Verification: published results of some days against the oracle, as outcomes and as the rows that are wrong.
 
-Reads the log at the version that was replayed, lets the oracle compute the whole of it and looks at the days in question. Where
+Lets the oracle compute what it is given of the log, at the version that was replayed, and looks at the days in question. Where
 results and logs are, and who asks, is not known here.
 """
 
@@ -49,7 +49,7 @@ def verify(
 
     Args:
         spec: the specification that was replayed.
-        log: the log, at the version that was replayed.
+        log: the log, at the version that was replayed: all of it, or at least what the results of these days hang on.
         log_days: its days.
         results: what was published for these days, with the `day` of each row.
         late: the late tuples that were published for these days, with the `day` of each.

@@ -1,8 +1,8 @@
 """Oracles: what the results of a replay must be, computed from the definitions by brute force, in polars.
 
 A technique's oracle is the file here with its name; it is found by that name, so a further technique only adds a file with
-`Spec`, `IDENTITY`, `outputs` and `summed`. Files without a `Spec` are what oracles share. Nothing here may look at an engine: what both
-know of a technique is its specification.
+`Spec`, `IDENTITY`, `outputs`, `summed` and `lookback`. Files without a `Spec` are what oracles share. Nothing here may look at an
+engine: what both know of a technique is its specification.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engines.spec import SpecError, TechniqueSpec, validate
 from quality.oracles import clock
 from quality.oracles.clock import of_days
 
-__all__ = ["float_columns", "identity", "of_days", "oracle", "specification", "techniques"]
+__all__ = ["float_columns", "identity", "of_days", "oracle", "reach", "specification", "techniques"]
 
 SUM_OF_ABSOLUTE_VALUES = "sum of absolute values"
 """How floats that hang on the order of additions are judged: against what was added, so that cancellation is no failure."""
@@ -36,6 +36,9 @@ class Oracle(Protocol):
 
     def summed(self, spec: Any) -> dict[str, list[str]]:
         """The columns of each output that hold sums, or what is made of them."""
+
+    def lookback(self, spec: Any) -> int | None:
+        """How long before the instant at which a result is decided its tuples may lie, in microseconds; None: as long as you like."""
 
 
 def techniques() -> list[str]:
@@ -85,6 +88,20 @@ def oracle(spec: Mapping[str, Any], log: pl.DataFrame | pl.LazyFrame) -> dict[st
     module, settings = _found(spec)
     accepted, late = clock.split(log.lazy(), settings)
     return {**module.outputs(settings, accepted), "late": late.collect()}
+
+
+def reach(spec: Mapping[str, Any]) -> tuple[int, int] | None:
+    """How far before a day the tuples of its results may lie, and how far behind it they may come, in microseconds; None: anywhere.
+
+    Not as the engine says, which begins its replays there: if it were wrong, oracle and engine would be so together.
+
+    >>> window = {"kind": "tumbling", "length": "10us"}
+    >>> reach({"technique": "slicing", "delay": "2us", "queries": [{"name": "q", "window": window, "aggregates": [{"kind": "count"}]}]})
+    (10, 2)
+    """
+    module, settings = _found(spec)
+    before = module.lookback(settings)
+    return None if before is None else (before, settings.delay + settings.lateness)
 
 
 def identity(spec: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -47,6 +47,10 @@ def summed(spec: Spec) -> dict[str, list[str]]:
     return {"results": aggregates.summed(spec.aggregates)}
 
 
+def lookback(spec: Spec) -> None:
+    """A frame may be of any length."""
+
+
 def _judged(spec: Spec, accepted: pl.LazyFrame, key: str | None, keys: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     """The tuples that take part, in order, with whether each of them `holds`; an unknown one does not, or is left out."""
     where = parse(spec.frame.where)

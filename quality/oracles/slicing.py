@@ -49,6 +49,11 @@ def summed(spec: Spec) -> dict[str, list[str]]:
     return {"results": list(dict.fromkeys(names))}
 
 
+def lookback(spec: Spec) -> int:
+    """A window is as long as it is, and decided at its end."""
+    return max(query.window.length for query in spec.queries)
+
+
 def _answer(query: Query, tuples: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     """One query's windows that hold a tuple, with what was asked of them; aggregates of other queries are no columns yet."""
     computed = aggregates.expressions(query.aggregates, schema)

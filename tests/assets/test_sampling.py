@@ -21,6 +21,8 @@ from assets.verification import verify_published
 from assets.workplace import Workplace
 from engines import build
 from engines.contract import TIMESTAMP
+from engines.slicing.engine import Engine
+from quality import verifying
 from replay import local
 from replay.lake import Lake
 from replay.log import Log
@@ -112,7 +114,7 @@ def test_keys_are_told_apart_by_value_whatever_type_the_results_have(lake: Lake,
     monkeypatch.setattr(sampling, "MOST_TUPLES", 700)
     expected = verified(lake, WINDOWS)["joined"]["key"].unique().to_list()
     log = Log.open(lake, lake.address("streams", "s"))
-    sampled = sampling.sampled(log, pl.scan_delta(log.address), WINDOWS, "s", log.days())
+    sampled = sampling.sampled(log, pl.scan_delta(log.address), WINDOWS, log.days())
     assert sampled.keys is not None
     for kind in (pl.Int32, pl.Int64):
         chosen = pl.DataFrame({"key": pl.Series(range(40), dtype=kind)}).filter(sampled.keys.among("key"))
@@ -269,3 +271,29 @@ def test_results_that_may_hang_on_any_tuple_are_verified_whole_and_that_is_said(
     found = verified(lake, FRAMES)
     assert critical(found) == []
     assert found["sample"] == "all of it: there are no keys, and results may hang on any tuple before them"
+
+
+@pytest.mark.parametrize(("most", "sample"), [(10_000, "all keys"), (700, "8 of 40 keys: the log has 3,000 tuples")])
+def test_of_windows_no_more_is_read_than_the_tuples_that_their_days_hang_on(
+    most: int, sample: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day has 500 tuples, and windows of its first hours some of the day before: for one day of a thousand the others are not read.
+
+    | day 1 | day 2 | day 3 | day 4 | ...
+                  |-|asked--|
+    """
+    published(lake, WINDOWS, KEYS["texts"])
+    monkeypatch.setattr(sampling, "MOST_TUPLES", most)
+    read: list[int] = []
+    whole = verifying.oracle
+
+    def oracle(spec: dict[str, Any], log: pl.LazyFrame) -> dict[str, pl.DataFrame]:
+        read.append(log.select(pl.len()).collect().item())
+        return whole(spec, log)
+
+    monkeypatch.setattr(verifying, "oracle", oracle)
+    monkeypatch.setattr(Engine, "lookback", lambda self: 0)  # whatever the engine says: it may be wrong, and is what is judged
+    third = Log.open(lake, lake.address("streams", "s")).days()[2]
+    found = verify_published(Workplace(lake=lake.root), WINDOWS, "s", "r", [third])
+    assert (critical(found), found["sample"], set(found["joined"]["side"])) == ([], sample, {"both"})
+    assert sum(read) < 600
