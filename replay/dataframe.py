@@ -18,15 +18,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
 
 from engines.contract import NOWHERE, TIMESTAMP
 from engines.spec import SpecError
 from engines.state import pack
 from replay.claims import claimed
 from replay.envelope import DDL, LATE, METRICS, PARTIALS, TUPLES, Envelope, to_batch
+from replay.files import delta_type
 from replay.hashing import split
 from replay.lake import Lake
 from replay.lifting import late_schema
@@ -92,9 +95,24 @@ def _schema(frame: DataFrame, needed: Iterable[str]) -> pa.Schema:
             raise SpecError(f"{name}: the DataFrame has no such column; there are {', '.join(given)}.")
         if given[name] not in _ALLOWED[name]:
             raise SpecError(f"{name}: the column is {given[name]}; allowed is {' or '.join(_ALLOWED[name])}.")
-    whole = [name for name in needed if name in _EXACT]
-    columns = normalised(to_arrow_schema(frame.schema, timezone="UTC"))
-    return pa.schema([pa.field(c.name, pa.int64() if c.name in whole else c.type) for c in columns])
+    kinds = {field.name: pa.int64() if field.name in _EXACT and field.name in needed else _kind(field) for field in frame.schema}
+    for name, kind in kinds.items():
+        if kind is None:
+            raise SpecError(
+                f"{name}: the column is {given[name]}, which Delta has not, and late tuples are kept there; leave it out, or cast it."
+            )
+    schema = normalised(pa.schema(list(kinds.items())))
+    late_schema(schema)
+    return schema
+
+
+def _kind(field: StructField) -> pa.DataType | None:
+    """The Arrow type of a column; None for one that no Delta table could hold."""
+    try:
+        kind = to_arrow_schema(StructType([field]), timezone="UTC").field(0).type
+    except PySparkTypeError:
+        return None
+    return kind if delta_type(kind) else None
 
 
 def _await_the_one_before(plan: Plan) -> None:

@@ -74,8 +74,16 @@ def check_tuples(table: pa.Table) -> None:
 
 
 def late_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of late tuples: the tuple's own, its arrival and the watermark before it."""
-    own = [field for field in schema if field.name not in ("arrival", "arrived", "clock", "watermark", "day")]
+    """The columns of late tuples: the tuple's own, its arrival and the watermark before it.
+
+    Raises:
+        SpecError: if a column of the stream's own would be taken for one of the two.
+    """
+    own = [field for field in schema if field.name not in ("arrival", "arrived", "clock", "day")]
+    if taken := [field.name for field in own if field.name.lower() in ("arrival", "watermark")]:
+        raise SpecError(
+            f"{taken[0]}: a column of the stream has this name, under which late tuples have another; allowed is any other name."
+        )
     return pa.schema([pa.field("arrival", pa.int64()), *own, pa.field("watermark", TIMESTAMP)])
 
 

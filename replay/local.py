@@ -73,6 +73,7 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
     check_tuples(table)
     if "stream" in table.schema.names and table["stream"].null_count:
         raise SpecError(f"stream: row {table['stream'].is_null().index(True).as_py()} is null; allowed is the name of each tuple's stream.")
+    late_schema(table.schema)
     operator = engine.on(table.schema)
     count = 1 if operator.one_bucket else buckets
     streams = sorted(table["stream"].unique().to_pylist()) if "stream" in table.schema.names and table.num_rows else [""]

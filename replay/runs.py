@@ -31,6 +31,7 @@ from replay.claims import claimed
 from replay.finals import final_rows
 from replay.interrupts import interrupts_noted
 from replay.lake import Lake, LakeError
+from replay.lifting import late_schema
 from replay.log import Log
 from replay.metrics import metrics_of
 from replay.outputs import create_tables
@@ -112,11 +113,13 @@ def plan_run(
     if len(set(names)) != len(names) or not names:
         raise SpecError(f"streams: {list(streams)} given; allowed are one or several with different names.")
     logs = {name: Log.open(lake, stream_address(lake, path)) for name, path in zip(names, streams, strict=True)}
+    columns = columns_of(logs)
+    late_schema(columns)  # refused before anything is written, like all else
     pinned = {name: (log.address, log.version) for name, log in logs.items()}
     settings = {"buckets": os.cpu_count() or 1, "tasks": os.cpu_count() or 1, **settings}
     plan = Plan(
         run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
-        columns=serialised(columns_of(logs)), **settings,
+        columns=serialised(columns), **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:
         plan = replace(plan, buckets=1)

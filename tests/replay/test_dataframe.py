@@ -174,6 +174,19 @@ def settle(lake: Lake, run: str) -> dict[str, Any]:
         ("ts", "timestamp_ntz'2024-01-01 00:00:00'", "ts: the column is timestamp_ntz; allowed is timestamp."),
         ("arrival", "'7'", "arrival: the column is string; allowed is tinyint or smallint or int or bigint."),
         ("clock", "1.5D", "clock: the column is double; allowed is tinyint or smallint or int or bigint or timestamp."),
+        *(
+            (
+                "x",
+                f"interval 1 {unit}",
+                f"x: the column is interval {unit}, which Delta has not, and late tuples are kept there; leave it out, or cast it.",
+            )
+            for unit in ("day", "year")
+        ),
+        (
+            "Watermark",
+            "1",
+            "Watermark: a column of the stream has this name, under which late tuples have another; allowed is any other name.",
+        ),
     ],
 )
 def test_columns_of_other_types_are_refused_before_anything_is_written(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -76,6 +77,18 @@ def test_settings_that_no_run_can_have_are_refused(lake: Lake, settings: dict[st
     with pytest.raises(SpecError) as refused:
         plan_run(lake, SPECS["frames"], ["s"], **settings)
     assert str(refused.value) == sentence
+    assert not (Path(lake.root) / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["watermark", "Watermark"])
+def test_a_column_that_late_tuples_have_of_their_own_is_refused(lake: Lake, name: str) -> None:
+    table = stream(1).append_column(name, pa.array(range(stream(1).num_rows)))
+    log_writer.append(lake, "s", table)
+    sentence = f"{name}: a column of the stream has this name, under which late tuples have another; allowed is any other name."
+    for refusing in (lambda: plan_run(lake, SPECS["frames"], ["s"]), lambda: local.run(build(SPECS["frames"]), table)):
+        with pytest.raises(SpecError) as refused:
+            refusing()
+        assert str(refused.value) == sentence
     assert not (Path(lake.root) / "runs").exists()
 
 
