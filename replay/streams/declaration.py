@@ -294,6 +294,8 @@ def load(path: Path) -> Declaration:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SpecError(f"declaration {path}: there is no such file.") from None
+    except OSError as problem:
+        raise SpecError(f"declaration {path}: it cannot be read ({problem.strerror}).") from None
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise SpecError(f"declaration {path}: it is not YAML ({' '.join(str(problem).split())}).") from None
     if not isinstance(content, dict):

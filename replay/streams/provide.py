@@ -69,8 +69,8 @@ def provide(
             settings = made
         try:
             folder = generate(declaration.name, raw, settings or TwinSettings(), tasks, advance)
-        except OSError as failed:
-            raise StreamError(f"{str(problem).removesuffix('.')}, nor can its twin be written ({failed}).") from None
+        except StreamError as failed:
+            raise StreamError(f"{str(problem).removesuffix('.')}; {str(failed).partition(': ')[2]}") from None
         others = _others(originals)
         told = f"{others} files in {originals.root}, none of which matches the setting files.pattern"
         passed_over = {PASSED_OVER: told} if others else {}
@@ -79,20 +79,26 @@ def provide(
 
 
 def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks, advance: Advance | None = None) -> Lake:
-    """Make a stream's twin, all of it that is not there yet; `advance` is told of every piece, where `tasks` are of this process."""
+    """Make a stream's twin, all of it that is not there yet; `advance` is told of every piece, where `tasks` are of this process.
+
+    Raises:
+        StreamError: it cannot be written.
+    """
     if stream not in twins():
         raise SpecError(f"stream: {stream!r} given; twins exist of {', '.join(twins())}.")
     made = twin(stream, tuples=settings.tuples, seed=settings.seed, **settings.options)
     folder = twin_folder(stream, raw)
-    folder.mkdir(parents=True, exist_ok=True)
-    note, wanted = folder / NOTE, settings.origin(stream)
-    if made_with(stream, raw) != settings:
-        for old in folder.iterdir():
-            old.unlink()
-        note.write_text(json.dumps(wanted, indent=2))
-    missing = [(made, folder, part, advance) for part in made.parts if not (folder / part.name).exists()]
-    if missing:
-        tasks(_write, missing, lambda task: task[2].tuples)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if made_with(stream, raw) != settings:
+            for old in folder.iterdir():
+                old.unlink()
+            (folder / NOTE).write_text(json.dumps(settings.origin(stream), indent=2))
+        missing = [(made, folder, part, advance) for part in made.parts if not (folder / part.name).exists()]
+        if missing:
+            tasks(_write, missing, lambda task: task[2].tuples)
+    except OSError as problem:
+        raise StreamError(f"stream {stream}: its twin cannot be written in {folder} ({problem.strerror or problem}).") from None
     return Lake(str(folder))
 
 
@@ -106,7 +112,7 @@ def made_with(stream: str, raw: str) -> TwinSettings | None:
     """What the twin that is there was made with, or None if there is none."""
     try:
         note = json.loads((twin_folder(stream, raw) / NOTE).read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
         return None
     return TwinSettings(note["tuples"], note["seed"], note["options"])
 

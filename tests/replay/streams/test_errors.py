@@ -355,6 +355,9 @@ def test_a_declaration_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) ->
         with pytest.raises(SpecError, match=r"^declaration .*/mine.stream.yaml: ") as caught:
             load(path)
         assert told in str(caught.value)
+    (tmp_path / "folder.stream.yaml").mkdir()
+    with pytest.raises(SpecError, match=r"^declaration .*/folder.stream.yaml: it cannot be read \(Is a directory\)\.$"):
+        load(tmp_path / "folder.stream.yaml")
     bad = tmp_path / "my__own.stream.yaml"
     bad.write_text("{}")
     with pytest.raises(SpecError, match=r"the stream would be called 'my__own'; allowed are letters, digits and single '_'\.$"):

@@ -67,6 +67,21 @@ def test_a_folder_of_originals_that_is_closed_is_not_replaced_by_a_twin(tmp_path
     assert not twin_folder("traffic", str(tmp_path)).exists()
 
 
+def test_a_twin_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_text("a file")
+    with pytest.raises(StreamError) as told:
+        generate("traffic", str(tmp_path / "raw"), TwinSettings(1000), InProcess())
+    why = f"its twin cannot be written in {tmp_path}/raw/traffic__twin (Not a directory)."
+    assert str(told.value) == f"stream traffic: {why}"
+    (tmp_path / "traffic__twin" / "mine").mkdir(parents=True)
+    with pytest.raises(StreamError) as told:
+        provide(declaration("traffic"), str(tmp_path), InProcess())
+    assert str(told.value) == (
+        f"stream traffic: no file in {tmp_path}/traffic matches its setting files.pattern, '*.csv'; "
+        f"its twin cannot be written in {tmp_path}/traffic__twin (Is a directory)."
+    )
+
+
 def test_files_that_are_no_originals_are_passed_over_and_told(tmp_path: Path) -> None:
     folder = tmp_path / "traffic"
     folder.mkdir()
