@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from orchestration.cli import app
 from replay.lake import Lake
 from replay.log import Log
+from replay.streams.rejects import read_rejects
 from tests.orchestration.roads import REPRISE
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +77,21 @@ def test_a_stream_of_ones_own_is_a_file_that_is_added(streams: Run, tmp_path: Pa
     assert status == 0
     assert "Phone calls" in shown
     assert "-1 for a missed call" in shown
+
+
+def test_the_stream_that_the_documentation_adds_is_ingested_as_it_says(streams: Run, tmp_path: Path) -> None:
+    page = (ROOT / "docs/streams.md").read_text().partition("## Adding a stream")[2]
+    content, declared, shown = (re.sub(r"^\w*\n", "", block) for block in page.split("```")[1:6:2])
+    for path, text in (("raw/calls/2010-09.csv", content), ("streams/calls.stream.yaml", declared)):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    command, *table = shown.splitlines()
+    status, _, printed = streams(*command.removeprefix("$ reprise streams ").split(), json_too=False)
+    assert status == 0
+    assert [line.split() for line in printed.splitlines()[-2:]] == [line.split() for line in table]
+    rejects = read_rejects(Lake(str(tmp_path / "lake")), "calls").to_pylist()
+    assert [(row["text"], row["reason"]) for row in rejects] == [("9252,401,457,-1", "event ends before it starts")]
+    assert "`event ends before it starts`" in page
 
 
 def test_a_disordered_stream_and_its_profile(streams: Run, tmp_path: Path) -> None:
