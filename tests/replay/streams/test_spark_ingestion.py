@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from replay.streams import tasks
 from replay.streams.declaration import declaration
 from replay.streams.parsed import StreamError
-from replay.streams.tasks import OnSpark
+from replay.streams.provide import TwinSettings, generate
+from replay.streams.tasks import InProcess, OnSpark
 from tests.replay.streams.harness import Place, counts, nothing_but, stream, us
 
 
@@ -70,6 +71,18 @@ def test_a_refusal_in_a_spark_task_is_the_same_sentence(spark: SparkSession, tmp
     with pytest.raises(StreamError, match="^file b.csv: the column 'detectorid' of the setting columns is missing; found are a, b.$"):
         place.ingest(declaration("traffic"), {"b.csv": "a,b\n1,2\n"}, OnSpark(spark))
     assert place.is_untouched("traffic")
+
+
+@pytest.mark.spark
+def test_a_twin_that_spark_makes_is_the_twin_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    told: list[int] = []
+    folders = [
+        Path(generate("dye", str(tmp_path / name), TwinSettings(3_000, seed=4), tasks).root)
+        for name, tasks in (("here", InProcess()), ("there", OnSpark(spark, told.append)))
+    ]
+    here, there = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    assert here == there and sorted(here) == ["tow13.cnv", "tow4.cnv", "twin.json"]
+    assert sum(told) == 3_000
 
 
 def partition_of(number: int) -> tuple[int, int]:
