@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.lake import Lake
+from replay.streams import samples
 from replay.streams.numbering import Places, Slice
 from replay.streams.samples import Cuts, Sample, fitting
 from replay.streams.staged_files import Run, int64
@@ -23,6 +24,8 @@ from replay.streams.writing import read_slice
 
 MOST_FILES = 2
 """So many files' rows a range may have before it is cut again: a task that writes one has them in memory."""
+FEWEST = 8
+"""So many values at least are sampled in a range that is cut again; if there are many such ranges, no more."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class _Sampling:
     stage: Lake
     run: Run
     bounds: list[tuple[int, int]]
+    most: int
     ordered_by: str
 
 
@@ -64,14 +68,15 @@ def located(
     cuts = sample.cuts(rows)
     while True:
         found = tasks(_locate, [_Locating(stage, run, cuts, ordered_by, moves) for run in runs])
-        places = [place for place, _ in found]
-        held = sum((np.diff(place.begins) for place in places), np.zeros(len(cuts.values) + 1, np.int64))
-        full = np.flatnonzero((held > MOST_FILES * rows) & (np.append(1, cuts.parts) == 1)).tolist()
+        parts = np.concatenate(([1], cuts.parts))
+        held = sum((np.diff(begins) for begins, _ in found), np.zeros(len(parts), np.int64))
+        full = np.flatnonzero((held > MOST_FILES * rows) & (parts == 1)).tolist()
         if not full:
-            return places, [largest for _, largest in found]
-        bounds = [[(int(place.begins[at]), int(place.begins[at + 1])) for at in full] for place in places]
-        parts = tasks(_sample, [_Sampling(stage, run, of_run, ordered_by) for run, of_run in zip(runs, bounds, strict=True)])
-        for of_range in zip(*parts, strict=True):
+            return [Places(begins, parts) for begins, _ in found], [largest for _, largest in found]
+        bounds = [[(int(begins[at]), int(begins[at + 1])) for at in full] for begins, _ in found]
+        most = max(samples.SIZE // len(full), FEWEST)
+        within = tasks(_sample, [_Sampling(stage, run, of_run, most, ordered_by) for run, of_run in zip(runs, bounds, strict=True)])
+        for of_range in zip(*within, strict=True):
             cuts = cuts.and_those_of(_inside(reduce(Sample.merged, of_range), rows))
 
 
@@ -81,15 +86,15 @@ def _inside(sample: Sample, rows: int) -> Cuts:
     return cuts if len(cuts.values) else Cuts(sample.values[len(sample.values) // 2 :][:1], np.ones(1, np.int64))
 
 
-def _locate(task: _Locating) -> tuple[Places, NDArray[np.int64]]:
+def _locate(task: _Locating) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows, task.run.batch_rows))
     values, times = int64(rows, task.ordered_by), int64(rows, task.moves)
     begins = np.concatenate(([0], np.searchsorted(values, task.cuts.values, side="left"), [len(values)])).astype(np.int64)
     largest = [int(times[a:b].max()) if a < b else -(2**62) for a, b in zip(begins, begins[1:], strict=False)]
-    return Places(begins, np.concatenate(([1], task.cuts.parts))), np.array(largest, np.int64)
+    return begins, np.array(largest, np.int64)
 
 
 def _sample(task: _Sampling) -> list[Sample]:
     rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows, task.run.batch_rows))
     values = int64(rows, task.ordered_by)
-    return [Sample.of(values[begin:end]) for begin, end in task.bounds]
+    return [Sample.of(values[begin:end], most=task.most) for begin, end in task.bounds]

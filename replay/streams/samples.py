@@ -57,6 +57,8 @@ class Sample:
     """Of how many rows it is a sample."""
     bytes: int = 0
     """How large these are, as far as that is known."""
+    most: int | None = None
+    """How many values it has at most; None: as many as is usual. Samples that are merged have the same."""
 
     @classmethod
     def empty(cls) -> Sample:
@@ -64,10 +66,10 @@ class Sample:
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
     @classmethod
-    def of(cls, values: NDArray[np.int64], size_bytes: int = 0) -> Sample:
+    def of(cls, values: NDArray[np.int64], size_bytes: int = 0, most: int | None = None) -> Sample:
         """Of the values of some rows, which are so large."""
         distinct, counts = np.unique(values, return_counts=True)
-        return cls(distinct, counts.astype(np.int64), len(values), size_bytes)._smallest()
+        return cls(distinct, counts.astype(np.int64), len(values), size_bytes, most)._smallest()
 
     def merged(self, other: Sample) -> Sample:
         """The sample of both.
@@ -80,7 +82,7 @@ class Sample:
         values, at = np.unique(np.concatenate((self.values, other.values)), return_inverse=True)
         counts = np.zeros(len(values), np.int64)
         np.add.at(counts, at, np.concatenate((self.counts, other.counts)))
-        return Sample(values, counts, self.rows + other.rows, self.bytes + other.bytes)._smallest()
+        return Sample(values, counts, self.rows + other.rows, self.bytes + other.bytes, self.most)._smallest()
 
     def cuts(self, rows: int) -> Cuts:
         """Where to cut, so that about so many rows lie between two cuts, or fewer if they are large.
@@ -101,10 +103,11 @@ class Sample:
         return Cuts(values, parts)
 
     def _smallest(self) -> Sample:
-        if len(self.values) <= SIZE:
+        most = self.most or SIZE
+        if len(self.values) <= most:
             return self
-        chosen = np.sort(np.argpartition(_hashes(self.values), SIZE)[:SIZE])
-        return Sample(self.values[chosen], self.counts[chosen], self.rows, self.bytes)
+        chosen = np.sort(np.argpartition(_hashes(self.values), most)[:most])
+        return Sample(self.values[chosen], self.counts[chosen], self.rows, self.bytes, self.most)
 
 
 def _hashes(values: NDArray[np.int64]) -> NDArray[np.uint64]:
