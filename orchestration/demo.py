@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,23 +76,41 @@ def demo(workplace: Workplace, tell: Callable[[str], None]) -> Iterator[Step]:
             days = place.get_dynamic_partitions(f"{stream}_days")
             tell(f"{name}: all {len(days)} days in one run, then its checks")
             tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
-            yield materialized(defs, place, key, f"{name} {days[0]}..{days[-1]}", tags=tags)
+            yield materialized(defs, place, key, f"{name} {days[0]}..{days[-1]}", tell, tags=tags)
             for day in days[1 : 1 + _AGAIN] if stream == "traffic" else []:
                 tell(f"{name}: {day} again, by itself")
-                yield materialized(defs, place, key, f"{name} {day} again", partition_key=day)
+                yield materialized(defs, place, key, f"{name} {day} again", tell, partition_key=day)
     tell("reports/index: the list of all pages")
     yield materialized(defs, place, REPORTS, "reports/index")
 
 
-def materialized(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str, **run: Any) -> Step:
-    """Materialize an asset, with its checks."""
-    begun = time.monotonic()
+def materialized(
+    defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str, tell: Callable[[str], None] = lambda _: None, **run: Any
+) -> Step:
+    """Materialize an asset, with its checks; `tell` gets a line for each micro-batch."""
+    begun, name = time.monotonic(), str(uuid.uuid4())
     job = defs.resolve_implicit_global_asset_job_def()
-    done = job.execute_in_process(instance=place, asset_selection=[key], raise_on_error=False, **run)
+    with _followed(place, name, tell):
+        done = job.execute_in_process(instance=place, run_id=name, asset_selection=[key], raise_on_error=False, **run)
     step = _judged(defs, key, Step(what, seconds=time.monotonic() - begun), done)
     told = done.get_asset_materialization_events()[-1].materialization.metadata
     step.tuples, step.results = (int(told[name].value) if name in told else None for name in ("tuples", "results"))  # type: ignore[arg-type]
     return step
+
+
+@contextmanager
+def _followed(place: dg.DagsterInstance, run: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell how far a run has come, as its log does."""
+
+    def follow(entry: dg.EventLogEntry, _: str) -> None:
+        if entry.dagster_event is None and entry.user_message.startswith("batch "):
+            tell(entry.user_message)
+
+    place.watch_event_logs(run, None, follow)
+    try:
+        yield
+    finally:
+        place.end_watch_event_logs(run, follow)
 
 
 def checked_again(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.AssetKey, what: str) -> Step:

@@ -57,7 +57,7 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
     def steps() -> Iterator[Step]:
         for first, last in neighbours(chosen):
             _tell(f"{results}: {first} to {last}")
-            yield materialized(defs, place, key, f"{results} {first}..{last}", tags=of_range(first, last))
+            yield materialized(defs, place, key, f"{results} {first}..{last}", _tell, tags=of_range(first, last))
 
     return _documents(steps())
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from assets.workplace import Workplace
 from orchestration import demo
-from orchestration.cli import app
+from orchestration.cli import app, platform
 from quality.suites.results import suite as suite_of_results
 from quality.suites.streams import suite as suite_of_streams
 from replay.lake import Lake
@@ -67,6 +67,21 @@ def test_a_backfill_replays_what_is_missing_and_checks_it(lake: Lake) -> None:
     assert Path(lake.root, "reports", Path(steps[-1]["report"]).name).exists()
     told = "frames/traffic: All 4 days of traffic, 2011-09-01 to 2011-09-04, are published and stand."
     assert reprise("backfill", "frames/traffic") == (0, [], told)
+
+
+def test_a_backfill_tells_how_far_it_has_come(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(spark: object, plan: Any, *, on_progress: Any) -> Any:
+        done = in_process(spark, plan)
+        on_progress(done.progress)
+        return done
+
+    told: list[str] = []
+    monkeypatch.setattr("replay.runs.execute", execute)
+    monkeypatch.setattr(platform, "_tell", told.append)
+    assert reprise("backfill", "frames/traffic", "--days", "2011-09-01")[0] == 0
+    day, batch = told
+    assert day == "frames/traffic: 2011-09-01 to 2011-09-01"
+    assert batch.startswith("batch 0: 288 of 288 tuples")
 
 
 def test_a_backfill_replays_what_is_red(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
