@@ -49,6 +49,7 @@ _LOCAL_CHECKPOINTS = (
 """In a folder Spark's default manager starts 40 processes a batch (`readlink`, `chmod`), one after the other; this one starts 8."""
 _SETTING = threading.Lock()
 """Queries of one session start one after the other: each would take the settings of the other, or put them back."""
+_GONE = "Spark's JVM has ended, killed perhaps for want of memory"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*\.?[A-Z]\w*: \S")
 _WRAPPERS = ("py4j.", "pyspark.", "org.", "java.", "Py4J", "Caused by", "Traceback", "SQLSTATE")
 """How lines begin that tell where a failure passed through, not what it was."""
@@ -167,8 +168,12 @@ def _follow(
         cause = cause_of(problem)
         note_status(plan, "failed", reason=cause, details=str(problem))
         raise RunError(f"run {plan.run}: it failed ({cause}); put right what it says and resume the run.") from problem
-    except BaseException:
-        query.stop()
+    except BaseException as problem:
+        try:
+            query.stop()
+        except Exception:  # nobody is there to be told
+            note_status(plan, "failed", reason=_GONE, details=str(problem))
+            raise RunError(f"run {plan.run}: it failed ({_GONE}); resume the run.") from problem
         note_status(plan, "cancelled")
         raise
 

@@ -10,17 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from py4j.protocol import Py4JError
 
 from engines import build
 from engines.spec import SpecError
-from replay import local, log_writer
+from replay import local, log_writer, runs
 from replay.backfill import plan_days
 from replay.claims import claimed
 from replay.lake import Lake, LakeError
 from replay.log import day_end
 from replay.metrics import metrics_of
 from replay.plan import PLAN, Plan
-from replay.progress import Progress, Watch, note_status
+from replay.progress import STATUS, Progress, Watch, note_status
 from replay.runs import RunError, _keep_plan, cause_of, load_plan, plan_run, remove_old
 from tests.comparing import assert_same_rows, rows_of
 from tests.replay.harness import HOUR, SPECS, in_process, stream
@@ -109,6 +110,27 @@ def test_what_went_wrong_is_told_by_whoever_raised_it_not_by_those_it_passed_thr
     inside = f"org.apache.Stream: it failed\nCaused by: org.apache.Outer: x\nCaused by: java.io.IOException: No space left\n{passed}"
     assert cause_of(Exception(inside)) == "java.io.IOException: No space left"
     assert cause_of(Exception("something else\nand more")) == "something else"
+
+
+def test_a_run_whose_jvm_is_gone_has_failed_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        """A query as py4j shows it when the JVM was killed: nobody answers."""
+
+        def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+            raise Py4JError("An error occurred while calling o104.awaitTermination")
+
+        def stop(self) -> None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    log_writer.append(lake, "s", stream(1))
+    plan = plan_run(lake, SPECS["frames"], ["s"])
+    monkeypatch.setattr(runs, "_start", lambda *_: Gone())
+    with pytest.raises(RunError) as failed:
+        runs.execute(None, plan)  # type: ignore[arg-type]
+    told = "Spark's JVM has ended, killed perhaps for want of memory"
+    assert str(failed.value) == f"run {plan.run}: it failed ({told}); resume the run."
+    status = lake.read_json(plan.folder, STATUS)
+    assert status is not None and (status["status"], status["reason"]) == ("failed", told)
 
 
 def test_metrics_of_a_run_are_its_own_and_in_order(lake: Lake) -> None:
