@@ -21,7 +21,7 @@ from replay.log import FIRST_CHANGED, Log
 from replay.log_writer import commit
 from replay.streams import writing
 from replay.streams.declaration import Declaration
-from replay.streams.manifest import INGESTION, Manifest, in_order, read_manifest
+from replay.streams.manifest import INGESTION, Manifest, forget_older, in_order, read_manifest
 from replay.streams.numbering import Stretch, by_value, from_arrival, in_file_order
 from replay.streams.parsed import StreamError
 from replay.streams.ranges import located
@@ -144,6 +144,7 @@ class _Ingestion:
         manifest.write(self.lake)
         told = {FIRST_CHANGED: str(changed), INGESTION: self.name}
         commit(self.lake, self.address, self._schema(), [file.action() for file in written], told, onto=log, replacing=days)
+        forget_older(self.lake, self.declaration.name, self.name)
         new = None if log and changed == log.end == manifest.rows else changed
         return Ingested(
             manifest, new, Log.open(self.lake, self.address).version, [f.name for f in outcome.files], outcome.records, outcome.rejected

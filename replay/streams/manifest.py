@@ -7,14 +7,19 @@ disagree: a crash in between leaves a manifest that nothing names.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import pyarrow.fs as pafs
 
 from replay.lake import Lake
 from replay.streams.raw import RawFile
 
 INGESTION = "reprise.ingestion"
 """The commit's metadata that names the manifest."""
+KEPT = 10
+"""So many manifests stay, though only the last one counts."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,16 @@ def read_manifest(lake: Lake, stream: str) -> Manifest | None:
     if content is None:
         return None
     return Manifest(**{**content, "files": [Entry(**entry) for entry in content["files"]]})
+
+
+def forget_older(lake: Lake, stream: str, ingestion: str) -> None:
+    """Remove what earlier ingestions left, but for a few that someone may be reading: with every file each would be larger."""
+    files = lake.files(_folder(lake, stream))
+    there = sorted(info.path for info in files.get_file_info(pafs.FileSelector("")) if info.path.endswith(".json"))
+    for name in there[:-KEPT]:
+        if name != f"{ingestion}.json":
+            with suppress(OSError):  # the log is written: nothing may go wrong any more
+                files.delete_file(name)
 
 
 def in_order(known: Sequence[Entry], found: Sequence[RawFile]) -> list[RawFile]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from replay.streams import manifest
 from replay.streams.declaration import Declaration
 from replay.streams.ingest import Ingested
 from tests.replay.streams.harness import Place, Rows, assert_equals, nothing_but, stream
@@ -154,6 +155,16 @@ def test_a_file_with_nothing_to_store_changes_no_tuple_but_is_remembered(growing
     assert differs is None and done.rejected == 1
     assert [entry.name for entry in done.manifest.files] == ["a.csv", "b.csv", "c.csv"]
     assert growing.update()[0].read == []
+
+
+def test_manifests_of_long_ago_do_not_pile_up(growing: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "KEPT", 2)
+    left = growing.place.root / "lake" / "streams" / "s__files"
+    for n in range(5):
+        growing.put(**{f"f_{n}": lines(n)})
+        done, _ = growing.update()
+        assert f"{done.manifest.ingestion}.json" in {path.name for path in left.iterdir()} and len(list(left.iterdir())) <= 3
+    assert growing.update()[0].read == []  # what counts is still known
 
 
 # ---- files that change ---------------------------------------------------------------------------------------------------
