@@ -74,13 +74,14 @@ class JsonLines:
         """The lines with a text or an infinity for no value where a number or a truth value is declared, with null in its place."""
         found = {}
         texts = [json_format.dumps(marker, ensure_ascii=False).encode() for marker in self.nulls] + [b"Infinity"]
-        kinds = {source: self.types[name] for name, sources in self.sources.items() for source in sources}
+        known = {source for sources in self.sources.values() for source in sources}
+        others = {source for name, sources in self.sources.items() if not pa.types.is_string(self.types[name]) for source in sources}
         for at in lines.filled.tolist():
             line = lines.bytes_of(at)
             content = _object(line) if any(text in line for text in texts) else None
             if content and len({name for name, _ in content}) == len(content):
-                declared = {name: value for name, value in content if name in kinds}
-                marked = [name for name, value in declared.items() if not pa.types.is_string(kinds[name]) and self._is_marker(value)]
+                declared = {name: value for name, value in content if name in known}
+                marked = [name for name, value in declared.items() if name in others and self._is_marker(value)]
                 if marked:
                     found[at] = json_format.dumps(declared | dict.fromkeys(marked)).encode()
         return found
@@ -89,15 +90,19 @@ class JsonLines:
         return value in self.nulls if isinstance(value, str) else isinstance(value, float) and str(value) in not_finite(self.nulls)
 
     def _by_arrow(self, data: bytes) -> pa.Table:
-        members = {source: self.types[name] for name, sources in self.sources.items() for source in sources}
-        table = json.read_json(
-            pa.BufferReader(data),
-            json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            json.ParseOptions(explicit_schema=pa.schema(list(members.items())), unexpected_field_behavior="ignore"),
-        )
+        # A member may be two columns, and is read once for each type.
+        turns: list[dict[str, pa.DataType]] = []
+        turn_of: dict[str, int] = {}
+        for name, sources in self.sources.items():
+            members = dict.fromkeys(sources, self.types[name])
+            turn_of[name] = at = next((n for n, turn in enumerate(turns) if turn | members == members | turn), len(turns))
+            if at == len(turns):
+                turns.append({})
+            turns[at] |= members
+        tables = [_read_json(data, turn) for turn in turns]
         columns = []
-        for sources in self.sources.values():
-            values = without_markers(pc.coalesce(*(table[source] for source in sources)), self.nulls)
+        for name, sources in self.sources.items():
+            values = without_markers(pc.coalesce(*(tables[turn_of[name]][source] for source in sources)), self.nulls)
             if pa.types.is_string(values.type):
                 values = pc.if_else(pc.is_in(values, pa.array(self.nulls, pa.string())), pa.scalar(None, pa.string()), values)
             columns.append(values)
@@ -123,10 +128,18 @@ class JsonLines:
                     infinite.append(name)
                     continue
                 try:
-                    self._by_arrow(json_format.dumps(one).encode())
+                    _read_json(json_format.dumps(one).encode(), {source: self.types[name]})
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
                     return not_a(name, self.types[name])
         return f"not a finite number: {infinite[0]}" if infinite else "cannot be taken apart into members"
+
+
+def _read_json(data: bytes, members: Mapping[str, pa.DataType]) -> pa.Table:
+    return json.read_json(
+        pa.BufferReader(data),
+        json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        json.ParseOptions(explicit_schema=pa.schema(list(members.items())), unexpected_field_behavior="ignore"),
+    )
 
 
 def member_names(line: bytes, encoding: str) -> list[str] | None:

@@ -34,3 +34,12 @@ def test_texts_that_nobody_declared_to_mean_none_are_rejected(place: Place) -> N
     place.ingest(json_lines(nulls=["NA"]), {"a": '{"t":1,"v":"","b":true}\n{"t":2,"v":NaN,"b":true}\n{"t":3,"v":1,"b":"NA"}\n'})
     assert nothing_but(place.rows(), "t", "v", "b") == [(3, 1.0, None)]
     assert [reason for *_, reason in place.rejects()] == ["not a number: v", "not a finite number: v"]
+
+
+def test_a_member_may_be_two_columns_each_as_its_type_has_it(place: Place) -> None:
+    columns = [{"name": "t", "type": "int64"}, {"name": "about", "from": "t", "type": "float64"},
+               {"name": "v", "type": "string"}, {"name": "w", "from": ["v", "other"], "type": "int8"}]  # fmt: skip
+    declaration = stream(files={"pattern": "*", "format": "json"}, columns=columns, time={"column": "t", "format": "number", "unit": "ns"})
+    place.ingest(declaration, {"a": '{"t":9007199254740993,"other":5}\n{"t":2,"v":""}\n{"t":3,"v":"x"}\n{"t":4.5}\n'})
+    assert nothing_but(place.rows(), "t", "about", "v", "w") == [(2**53 + 1, 2.0**53, None, 5), (2, 2.0, None, None)]
+    assert [reason for *_, reason in place.rejects()] == ["not a whole number: w", "not a whole number: t"]
