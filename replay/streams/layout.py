@@ -18,7 +18,7 @@ from replay.streams.cnv import SEPARATOR, Cnv, Header, read_header
 from replay.streams.columnar import Columnar, Group, delta_files, footer
 from replay.streams.compressed import problem_of
 from replay.streams.declaration import TYPES, Column, Declaration, Files
-from replay.streams.delimited import Delimited
+from replay.streams.delimited import Delimited, split_fields
 from replay.streams.jsonlines import JsonLines, member_names
 from replay.streams.lines import LONGEST_BYTES, Lines, Quotes, line_ends
 from replay.streams.parsed import StreamError
@@ -28,7 +28,8 @@ from replay.streams.times import read_times
 from replay.streams.values import typed
 
 _BOM = b"\xef\xbb\xbf"
-_LOOKED_AT = 100
+_LOOKED_AT, _ALIKE = 100, 3
+"""So many records are looked at; so many of them at least must be wrong in the same way to say something of the file."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,10 @@ def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
         return Layout(JsonLines(sources, types, declaration.nulls), begin, 0, origin)
     if form.header:
         return _with_header(file, declaration, form, lines, begin, origin)
-    _check_delimiter(file, declaration, form, lines)
     at = {column.name: position for position, column in enumerate(_in_file(declaration)) if column.type != "skip"}
-    return Layout(_delimited(declaration, form, len(_in_file(declaration)), at), begin, 0, origin)
+    delimited = _delimited(declaration, form, len(_in_file(declaration)), at)
+    _check_delimiter(file, delimited, lines)
+    return Layout(delimited, begin, 0, origin)
 
 
 def _with_header(file: RawFile, declaration: Declaration, form: Files, lines: Lines, begin: int, origin: int) -> Layout:
@@ -179,14 +181,22 @@ def _check_members(file: RawFile, declaration: Declaration, form: Files, lines: 
             )
 
 
-def _check_delimiter(file: RawFile, declaration: Declaration, form: Files, lines: Lines) -> None:
-    """Refuse a file none of whose first records has the delimiter at all."""
-    if len(_in_file(declaration)) < 2 or not len(lines.filled):
+def _check_delimiter(file: RawFile, form: Delimited, lines: Lines) -> None:
+    """Refuse a file none of whose first records has the delimiter at all, or all of which have it as often as no record can."""
+    if form.fields < 2 or not len(lines.filled):
         return
     first = [lines.bytes_of(int(at)) for at in islice(lines.filled, _LOOKED_AT)]
-    if not any(form.separator.encode() in line for line in first):
-        shown = first[0][:80].decode("utf-8", "backslashreplace")
-        raise StreamError(f"file {file.name}: its first record {shown!r} has no {form.separator!r}, the setting files.delimiter.")
+    shown = first[0][:80].decode("utf-8", "backslashreplace")
+    if not any(form.delimiter.encode() in line for line in first):
+        raise StreamError(f"file {file.name}: its first record {shown!r} has no {form.delimiter!r}, the setting files.delimiter.")
+    counts = {len(split_fields(form, line) or ()) for line in first}
+    found = counts.pop()
+    fits = found == form.fields or (found < form.fields and form.short_records) or (found > form.fields and form.glued_after)
+    if len(first) >= _ALIKE and not counts and not fits:
+        raise StreamError(
+            f"file {file.name}: its first {len(first)} records, such as {shown!r}, have {found} fields between {form.delimiter!r}, "
+            f"the setting files.delimiter; allowed are {form.fields}, as the setting columns says."
+        )
 
 
 def _columnar(folder: Lake, file: RawFile, declaration: Declaration, form: Files) -> Layout:

@@ -108,6 +108,16 @@ def test_records_with_another_delimiter(place: Place) -> None:
     assert found == "file a.csv: its first record '1,a,1' has no '\\t', the setting files.delimiter."
 
 
+def test_records_all_of_which_have_the_delimiter_for_something_else(place: Place) -> None:
+    lines = "".join(f"{n};a;{n},5\n" for n in range(3))
+    assert refused(place, csv(files={"header": False}), {"a.csv": lines}) == (
+        "file a.csv: its first 3 records, such as '0;a;0,5', have 2 fields between ',', the setting files.delimiter; "
+        "allowed are 3, as the setting columns says."
+    )
+    place.ingest(csv(files={"header": False}), {"a.csv": lines + "3,b,1\n", "b.csv": "7;a,5\n"})
+    assert len(place.rows()) == 1 and len(place.rejects()) == 4
+
+
 def test_one_record_without_the_delimiter_among_others_is_only_a_reject(place: Place) -> None:
     place.ingest(csv(files={"header": False}), {"a.csv": "oops\n1,a,1\n"})
     assert place.rejects() == [("a.csv", 1, "oops", "1 field, 3 expected")]
