@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from engines import build
 from engines.contract import Engine, Operator
 from engines.spec import SpecError
-from replay.lake import Lake
+from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.span import Span
 
@@ -38,6 +38,8 @@ class Plan:
     span: Span
     columns: str
     """The columns of all streams together, as a serialised Arrow schema: no task has to open a log to know them."""
+    log_ids: Mapping[str, str] = field(default_factory=dict)
+    """Delta's name of each log: one that was removed and written anew may have the version that is pinned, too."""
     early: bool = True
     buckets: int = 2
     tasks: int = 2
@@ -75,7 +77,14 @@ class Plan:
     @cached_property
     def logs(self) -> dict[str, Log]:
         """The streams' logs, pinned."""
-        return {name: Log.open(self.lake, address, version) for name, (address, version) in self.streams.items()}
+        logs = {name: Log.open(self.lake, address, version) for name, (address, version) in self.streams.items()}
+        for name, log in logs.items():
+            if self.log_ids.get(name, log.id) != log.id:
+                raise LakeError(
+                    f"run {self.run}: the log of '{name}' was removed and written anew since the run was begun, "
+                    f"and none goes on with another; remove runs/{self.run}."
+                )
+        return logs
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -120,7 +120,7 @@ def plan_run(
     settings = {"buckets": os.cpu_count() or 1, "tasks": os.cpu_count() or 1, **settings}
     plan = Plan(
         run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
-        columns=serialised(columns), **settings,
+        columns=serialised(columns), log_ids={name: log.id for name, log in logs.items()}, **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:
         plan = replace(plan, buckets=1)
@@ -137,6 +137,7 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
 
     An interrupt (ctrl-C, Dagster's Terminate) stops the run cleanly and is raised again; the next call with the same plan resumes it.
     """
+    _ = plan.logs  # other logs than those that it was planned for are refused before Spark asks for them
     watch = Watch(plan)
     with claimed(plan.lake, plan.folder), interrupts_noted() as interrupted:
         query = _start(spark, plan, watch)

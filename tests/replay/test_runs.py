@@ -23,6 +23,7 @@ from replay.metrics import metrics_of
 from replay.plan import PLAN, Plan
 from replay.progress import STATUS, Progress, Watch, note_status
 from replay.runs import RunError, _keep_plan, cause_of, load_plan, plan_run, remove_old
+from replay.source import LogReader
 from tests.comparing import assert_same_rows, rows_of
 from tests.replay.harness import HOUR, SPECS, in_process, stream
 
@@ -110,6 +111,20 @@ def test_what_went_wrong_is_told_by_whoever_raised_it_not_by_those_it_passed_thr
     inside = f"org.apache.Stream: it failed\nCaused by: org.apache.Outer: x\nCaused by: java.io.IOException: No space left\n{passed}"
     assert cause_of(Exception(inside)) == "java.io.IOException: No space left"
     assert cause_of(Exception("something else\nand more")) == "something else"
+
+
+def test_a_run_does_not_go_on_with_a_log_that_was_written_anew(lake: Lake) -> None:
+    """Half of its batches would be of the one log, half of the other, and it would be published as of the latter."""
+    log = log_writer.append(lake, "s", stream(1))
+    plan = plan_run(lake, SPECS["frames"], ["s"])
+    _keep_plan(plan)
+    lake.remove_folder(log.address)
+    log_writer.append(lake, "s", stream(2))
+    told = f"run {plan.run}: the log of 's' was removed and written anew since the run was begun, .*; remove runs/{plan.run}."
+    with pytest.raises(LakeError, match=told):
+        runs.execute(None, load_plan(lake, plan.run))  # type: ignore[arg-type]
+    with pytest.raises(LakeError, match=told):
+        LogReader(load_plan(lake, plan.run)).latestOffset({"read": {"s": 0}, "flushed": False}, None)  # type: ignore[arg-type]
 
 
 def test_a_run_whose_jvm_is_gone_has_failed_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
