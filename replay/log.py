@@ -62,7 +62,8 @@ class Log:
         try:
             table = lake.table(address, version)
         except Exception as problem:
-            raise LakeError(f"log {address}: version {version} cannot be read ({_first_line(problem)}).") from None
+            wanted = "it" if version is None else f"version {version}"
+            raise LakeError(f"log {address}: {wanted} cannot be read ({_first_line(problem)}).") from None
         if table is None:
             raise LakeError(f"log {address}: there is no such log; write or ingest the stream first.")
         found = table.metadata().description
@@ -79,11 +80,18 @@ class Log:
         for name in ("min.arrival", "num_records", "min.clock", "max.clock", "min.arrived", "max.arrived", least):
             if actions[name].null_count:
                 raise LakeError(f"log {address}: the statistic {name} of a file cannot be read; write or ingest the stream anew.")
+        first, rows = _int64(actions, "min.arrival"), _int64(actions, "num_records")
+        if len(gaps := np.flatnonzero(first != np.cumsum(rows) - rows)):
+            given, expected = first[gaps[0]], (np.cumsum(rows) - rows)[gaps[0]]
+            raise LakeError(
+                f"log {address}: a file begins with arrival {given} where {expected} should follow, so tuples are missing or there twice; "
+                "write or ingest the stream anew."
+            )
         return cls(
             lake, address, str(table.metadata().id), table.version(), schema,
             paths=actions["path"].to_pylist(),
-            first=_int64(actions, "min.arrival"),
-            rows=_int64(actions, "num_records"),
+            first=first,
+            rows=rows,
             clock=_int64(actions, "max.clock"),
             clock_first=int(_int64(actions, "min.clock")[0]) if actions.num_rows else BEGINNING,
             arrived=_int64(actions, "min.arrived"),

@@ -264,6 +264,25 @@ def test_no_tuples_make_no_new_version(lake: Lake, nothing: pa.Table) -> None:
     assert (after.version, after.end) == (before.version, 1) == (Log.open(lake, before.address).version, 1)
 
 
+def test_a_log_of_which_a_part_is_gone_is_refused_in_a_sentence(lake: Lake) -> None:
+    log = log_writer.append(lake, "s", pa.table({"ts": seconds(1, 86_401, 86_402, 200_000)}))
+    delta = lake.table(log.address)
+    assert delta is not None
+    delta.delete("day = '1970-01-02'")
+    with pytest.raises(
+        LakeError, match=r"^log .*: a file begins with arrival 3 where 1 should follow, so tuples are missing or there twice;"
+    ):
+        Log.open(lake, log.address)
+    assert Log.open(lake, log.address, log.version).end == 4
+
+
+def test_a_log_that_is_damaged_is_refused_in_a_sentence(lake: Lake) -> None:
+    log = log_writer.append(lake, "s", pa.table({"ts": seconds(1)}))
+    (Path(log.address) / "_delta_log" / f"{0:020d}.json").write_text("no json")
+    with pytest.raises(LakeError, match=r"^log .*/streams/s: it cannot be read \(.*\)\.$"):
+        Log.open(lake, log.address)
+
+
 def test_a_log_whose_statistics_are_lost_is_refused_in_a_sentence(lake: Lake) -> None:
     log = log_writer.append(lake, "s", pa.table({"ts": seconds(1)}))
     rows, _, _ = log_writer.complete(pa.table({"ts": seconds(2)}), 1, log.clock_end, log.arrived_end)
