@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from assets.pictures import INK, MARK, WARM, dates, duration, plain, png
+from replay.log import FIRST_US, LAST_US
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,8 @@ _ROUND_US = [
     *(days * 86_400_000_000 for days in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)),
 ]
 """Durations that people count in, from a microsecond to a thousand days."""
+_SHOWN_US = FIRST_US + 3_650 * 86_400_000_000, LAST_US - 3_650 * 86_400_000_000
+"""Of the first and the last ten years there are no pictures: the plotting library looks at the years around, and there are none."""
 
 
 def picture_of_profile(profile: Profile) -> bytes:
@@ -45,11 +48,14 @@ def picture_of_profile(profile: Profile) -> bytes:
 
 def _rate(axes: Axes, profile: Profile) -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    times = [epoch + timedelta(microseconds=profile.begin_us + i * profile.bin_us) for i in range(len(profile.counts))]
+    shown_us = [min(max(profile.begin_us + i * profile.bin_us, _SHOWN_US[0]), _SHOWN_US[1]) for i in range(len(profile.counts))]
+    times = [epoch + timedelta(microseconds=us) for us in shown_us]
     per_second = [count / (profile.bin_us / 1e6) for count in profile.counts]
     axes.fill_between(times, per_second, step="post", color=MARK, alpha=0.35, linewidth=0)
     axes.step(times, per_second, where="post", color=MARK, linewidth=0.8)
     axes.set_ylim(bottom=0)
+    if times[0] < times[-1]:
+        axes.set_xlim(times[0], times[-1])  # margins may lie outside of the years that there are
     axes.set_ylabel("tuples a second", fontsize=9, color=INK)
     dates(axes)
     plain(axes, "rate over event time")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engines.contract import TIMESTAMP
 from replay.disorder import Measured, measure
 from replay.lake import Lake
-from replay.log import OWN_COLUMNS, Log, instant
+from replay.log import LAST_US, OWN_COLUMNS, Log, instant
 from replay.streams.parsed import StreamError
 from replay.streams.tasks import Tasks
 
@@ -68,7 +68,8 @@ class Profile:
 
     def document(self) -> dict[str, Any]:
         """As a plain mapping."""
-        return asdict(self) | {"begin": instant(self.begin_us), "end": instant(self.begin_us + self.bin_us * len(self.counts))}
+        end_us = min(self.begin_us + self.bin_us * len(self.counts), LAST_US)
+        return asdict(self) | {"begin": instant(self.begin_us), "end": instant(end_us)}
 
 
 @dataclass(frozen=True)

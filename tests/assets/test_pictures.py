@@ -23,7 +23,7 @@ from assets.workplace import Workplace
 from engines.contract import TIMESTAMP
 from quality.joining import compared
 from replay.lake import Lake
-from replay.log import Log
+from replay.log import FIRST_US, LAST_US, Log
 from replay.log_writer import append
 from replay.metrics import metrics_table
 from replay.streams.profile import profile
@@ -42,14 +42,18 @@ def size(png: bytes) -> tuple[int, int]:
         {"ts": [5]},
         {"ts": list(range(0, 10**9, 10**6)), "v": [None, 1.0] * 500},
         {"ts": [7, 3, 9, 9, 1], "key": ["a", "b", "a", None, "b"]},
+        {"ts": [FIRST_US, LAST_US]},
+        {"ts": [LAST_US]},
     ],
-    ids=["one tuple", "half of it missing", "disorder, ties, keys"],
+    ids=["one tuple", "half of it missing", "disorder, ties, keys", "all times", "the last of all times"],
 )
 def test_any_stream_can_be_drawn(tuples: dict[str, list[object]], lake: Lake) -> None:
     append(
         lake, "s", pa.table({name: pa.array(column, TIMESTAMP) if name == "ts" else pa.array(column) for name, column in tuples.items()})
     )
-    png = picture_of_profile(profile(lake, "s", InProcess()))
+    found = profile(lake, "s", InProcess())
+    assert found.document()["begin"] <= found.document()["end"]
+    png = picture_of_profile(found)
     width, height = size(png)
     assert 800 <= width <= 1200
     assert 500 <= height <= 800
