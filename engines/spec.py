@@ -136,9 +136,13 @@ class TechniqueSpec(Model):
             raise ValueError(f"allowed is at most {format_duration(LONGEST_US - delay)} with a delay of {format_duration(delay)}")
         return lateness
 
+    def document(self) -> dict[str, Any]:
+        """This specification as a mapping of plain values, which `engines.build` takes again."""
+        return self.model_dump(mode="json", by_alias=True)
+
     def fingerprint(self) -> str:
         """A short hash of everything that the results depend on; equal for specifications that mean the same."""
-        canonical = json.dumps(self.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from engines.contract import Clock, Engine
-from engines.spec import SpecError
+from engines.spec import SpecError, TechniqueSpec
 from replay.claims import claimed
 from replay.lake import Lake, LakeError
 from replay.log import Log
@@ -38,7 +38,7 @@ class Backfilled:
 def backfill(
     spark: SparkSession,
     lake: Lake,
-    spec: Mapping[str, Any],
+    spec: Mapping[str, Any] | TechniqueSpec,
     streams: Sequence[str],
     days: Iterable[date] | None = None,
     *,
@@ -69,7 +69,9 @@ def backfill(
     return done
 
 
-def plan_days(lake: Lake, spec: Mapping[str, Any], streams: Sequence[str], first: date, last: date, **settings: Any) -> Plan:
+def plan_days(
+    lake: Lake, spec: Mapping[str, Any] | TechniqueSpec, streams: Sequence[str], first: date, last: date, **settings: Any
+) -> Plan:
     """The plan of a run that publishes the days from `first` to `last`."""
     plan = plan_run(lake, spec, streams, early=False, **settings)
     start = nearest_state(plan, first) if plan.engine.lookback() is None else None
@@ -78,7 +80,7 @@ def plan_days(lake: Lake, spec: Mapping[str, Any], streams: Sequence[str], first
 
 def pending(
     lake: Lake,
-    spec: Mapping[str, Any],
+    spec: Mapping[str, Any] | TechniqueSpec,
     streams: Sequence[str],
     days: Iterable[date] | None,
     *,

@@ -24,8 +24,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
+from engines import build
 from engines.contract import NOWHERE, TIMESTAMP
-from engines.spec import SpecError
+from engines.spec import SpecError, TechniqueSpec
 from engines.state import pack
 from replay.claims import claimed
 from replay.envelope import DDL, LATE, METRICS, PARTIALS, TUPLES, Envelope, to_batch
@@ -50,7 +51,13 @@ _SETTLE_SECONDS = 5
 
 
 def start(
-    frame: DataFrame, spec: Mapping[str, Any], lake: Lake, *, run: str | None = None, available_now: bool = False, **settings: Any
+    frame: DataFrame,
+    spec: Mapping[str, Any] | TechniqueSpec,
+    lake: Lake,
+    *,
+    run: str | None = None,
+    available_now: bool = False,
+    **settings: Any,
 ) -> StreamingQuery:
     """Replay a streaming DataFrame; its outputs are those of a run in the lake.
 
@@ -69,8 +76,8 @@ def start(
     exact = set(_EXACT) <= set(frame.columns)
     schema = _schema(frame, ("ts", *_EXACT) if exact else ("ts",))
     plan = Plan(
-        run=run or new_run_id(), spec=spec, lake=lake, streams={_STREAM: ("", 0)}, span=Span({_STREAM: 0}, {_STREAM: 0}, flush=False),
-        columns=serialised(schema), **settings,
+        run=run or new_run_id(), spec=build(spec).spec.document(), lake=lake, streams={_STREAM: ("", 0)},
+        span=Span({_STREAM: 0}, {_STREAM: 0}, flush=False), columns=serialised(schema), **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:
         plan = replace(plan, buckets=1)

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from engines import build
 from engines.contract import BEGINNING, FOREVER
-from engines.spec import SpecError
+from engines.spec import SpecError, TechniqueSpec
 from replay.claims import claimed
 from replay.finals import final_rows
 from replay.interrupts import interrupts_noted
@@ -90,7 +90,7 @@ def new_run_id() -> str:
 
 def plan_run(
     lake: Lake,
-    spec: Mapping[str, Any],
+    spec: Mapping[str, Any] | TechniqueSpec,
     streams: Sequence[str],
     *,
     run: str | None = None,
@@ -109,7 +109,7 @@ def plan_run(
         flush: whether a replay of the whole log ends with a flush.
         settings: further settings of `Plan`.
     """
-    build(spec)  # a wrong specification is told before anything is opened
+    document = build(spec).spec.document()  # a wrong specification is told before anything is opened
     names = [path.rstrip("/").rsplit("/", 1)[-1] for path in streams]
     if len(set(names)) != len(names) or not names:
         raise SpecError(f"streams: {list(streams)} given; allowed are one or several with different names.")
@@ -119,7 +119,7 @@ def plan_run(
     pinned = {name: (log.address, log.version) for name, log in logs.items()}
     settings = {"buckets": os.cpu_count() or 1, "tasks": os.cpu_count() or 1, **settings}
     plan = Plan(
-        run=run or new_run_id(), spec=spec, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
+        run=run or new_run_id(), spec=document, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
         columns=serialised(columns), log_ids={name: log.id for name, log in logs.items()}, **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:

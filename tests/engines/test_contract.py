@@ -7,6 +7,7 @@ is under these tests without a line here. Operators are driven by hand, so nothi
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -57,6 +58,12 @@ def test_a_fingerprint_says_what_the_results_depend_on(spec: Mapping[str, Any]) 
     assert build(with_other_text(spec)).spec.fingerprint() == print_of
     other = format_duration(parse_duration(spec.get("delay", "0s")) + 1)
     assert build({**spec, "delay": other}).spec.fingerprint() != print_of
+
+
+@every_example
+def test_a_specification_is_the_same_as_a_document(spec: Mapping[str, Any]) -> None:
+    typed = build(spec).spec
+    assert build(json.loads(json.dumps(typed.document()))).spec == typed
 
 
 def test_a_minute_is_sixty_seconds() -> None:

@@ -34,6 +34,13 @@ def test_a_plan_survives_being_written_down(lake: Lake) -> None:
     assert Plan.from_json(plan.to_json()) == plan
 
 
+def test_a_plan_is_made_of_typed_specifications_and_durations_too(lake: Lake) -> None:
+    log_writer.append(lake, "s", stream(1))
+    spec = {**SPECS["frames"], "delay": "1h"}
+    plans = [plan_run(lake, given, ["s"], run="r") for given in (spec, build(spec).spec, {**spec, "delay": timedelta(minutes=60)})]
+    assert plans[0] == plans[1] == plans[2] == Plan.from_json(plans[0].to_json())
+
+
 def test_runs_are_removed_some_time_after_they_ended_and_never_while_they_run(lake: Lake) -> None:
     log_writer.append(lake, "s", stream(1))
     for run, status in (("done", "succeeded"), ("stopped", "cancelled"), ("busy", "running")):
