@@ -198,6 +198,16 @@ def test_the_first_and_the_last_record_of_a_file_are_judged_by_the_one_neighbour
         assert [row["t"] for row in place.rows()] == [1, *kept, 1]
 
 
+@pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\n\r", b"\r\r"])
+def test_a_file_with_one_kind_of_line_ends_has_the_same_lines_in_any_split(tmp_path: Path, end: bytes) -> None:
+    declaration = stream(files={"pattern": "*.csv", "header": True}, columns=PAIRS, time={"column": "t", "format": "number"})
+    contents = {"a.csv": b"t,v" + end + b"".join(b"%d,%d" % (n, n % 7) + end for n in range(40)) + b"x,1" + end}
+    for split_bytes in (1, 2, 3, 7, 1000):
+        place = Place(tmp_path / str(split_bytes))
+        assert_equals(place, place.ingest(declaration, contents, split_bytes=split_bytes), expected(declaration, contents))
+        assert [row["v"] for row in place.rows()] == [n % 7 for n in range(40)]
+
+
 def test_a_line_longer_than_a_mebibyte_is_one_reject_and_the_lines_around_it_are_read(tmp_path: Path) -> None:
     declaration = stream(
         files={"pattern": "*.csv"}, columns=[{"name": "t", "type": "int64"}, {"name": "v", "type": "string"}],
