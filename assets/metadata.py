@@ -6,7 +6,7 @@ Numbers, a picture and a preview; where they come from is the business of the as
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,15 @@ SHOWN_ROWS = 10
 def picture(png: bytes) -> dg.MarkdownMetadataValue:
     """A PNG that the UI shows in place."""
     return dg.MetadataValue.md(f"![picture](data:image/png;base64,{base64.b64encode(png).decode()})")
+
+
+def drawn(draw: Callable[[], bytes]) -> dg.MarkdownMetadataValue:
+    """A picture, or why there is none: what it would show is right all the same."""
+    try:
+        return picture(draw())
+    except Exception as problem:
+        dg.get_dagster_logger().exception("a picture could not be drawn")
+        return dg.MetadataValue.md(f"it could not be drawn: {str(problem) or type(problem).__name__}")
 
 
 def preview(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> dg.MarkdownMetadataValue:

@@ -30,7 +30,7 @@ INK, MARK, WARM, SOFT = "#22303c", "#1f77b4", "#d6604d", "#c8d3dc"
 COLOURS = ("#1f77b4", "#d6604d", "#4d9221", "#8073ac", "#b35806")
 MOST_POINTS = 2_000
 """Of a line: more cannot be told apart on the width of a page."""
-MOST_QUERIES = 3
+MOST_QUERIES, MOST_LEVELS = 3, 12
 MOST_BYTES = 100_000
 _UNITS = ((86_400e6, "d"), (3_600e6, "h"), (60e6, "min"), (1e6, "s"), (1e3, "ms"), (1, "us"))
 _LIMIT = re.compile(r"\s*(\w+)\s*(?:<|<=|>|>=)\s*(-?\d+(?:\.\d+)?)\s*")
@@ -46,13 +46,16 @@ def picture_of_windows(shown: Shown, tuples: pa.Table, queries: Sequence[Mapping
     drawn = queries[:MOST_QUERIES]
     figure, rows = _figure(len(drawn))
     for axes, query in zip(rows, drawn, strict=True):
-        aggregate = next((one for one in query["aggregates"] if one["kind"] != "count"), query["aggregates"][0])
-        kind, column = aggregate["kind"], aggregate.get("column")
-        name = aggregate.get("as") or (f"{kind}_{column}" if column else kind)
         count, keys = shown.total(query["name"]), len(shown.keys(query["name"]))
         if not count:
             _nothing(axes, f"{query['name']}: no windows")
             continue
+        told = sorted(query["aggregates"], key=lambda one: one["kind"] == "count")  # counts are the least telling
+        aggregate = next((one for one in told if _is_number(shown.rows[_named(one)].type)), None)
+        if aggregate is None:
+            _nothing(axes, f"{query['name']}: {count:,} windows, and no numbers to show")
+            continue
+        kind, column, name = aggregate["kind"], aggregate.get("column"), _named(aggregate)
         for colour, (key, part) in zip(COLOURS, shown.by_key(query["name"]), strict=False):
             part = part.sort_by("window_end")
             times, values = _broken(part["window_end"], part[name])
@@ -80,7 +83,8 @@ def picture_of_episodes(shown: Shown, tuples: pa.Table, where: str) -> bytes:
         _nothing(axes, "no tuples to show")
         return png(figure)
     tuples = tuples.sort_by("ts")
-    times, values = _broken(tuples["ts"], tuples[signal])
+    heights, levels = _heights(tuples[signal])
+    times, values = _broken(tuples["ts"], heights)
     axes.plot(times, values, color=MARK, linewidth=0.7, label=signal)
     low, high = axes.get_xlim()
     if frames.num_rows:
@@ -93,6 +97,8 @@ def picture_of_episodes(shown: Shown, tuples: pa.Table, where: str) -> bytes:
     axes.set_xlim(low, high)
     dates(axes)
     _measured(axes, signal, tuples, signal)
+    if 0 < len(levels) <= MOST_LEVELS:
+        axes.set_yticks(range(len(levels)), levels)
     count = int(shown.counts["results"][0]) if shown.total() else 0
     key = "" if chosen is None else f"key {chosen}: "
     plain(axes, f"{key}{count:,} episode{'s' if count != 1 else ''} of {where}; one that is decided on a later day is shaded on that day")
@@ -215,6 +221,25 @@ def plain(axes: Axes, title: str, told: str = "") -> None:
 def _figure(rows: int) -> tuple[Figure, Sequence[Axes]]:
     figure = Figure(figsize=(11, 3.6 if rows == 1 else 2.6 * rows), dpi=90, layout="constrained")
     return figure, list(figure.subplots(rows, 1, squeeze=False, sharex=True)[:, 0])
+
+
+def _named(aggregate: Mapping[str, Any]) -> str:
+    """The column of an aggregate."""
+    kind, column = aggregate["kind"], aggregate.get("column")
+    return str(aggregate.get("as") or (f"{kind}_{column}" if column else kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _heights(values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, list[str]]:
+    """What can be drawn of a signal: numbers as they are; texts, times, ... by their place among all that occur, which are named."""
+    if _is_number(values.type):
+        return values, []
+    texts = values.cast(pa.string())
+    levels = pc.unique(texts.drop_null()).sort()
+    return pc.index_in(texts, value_set=levels), levels.to_pylist()
 
 
 def _broken(times: pa.ChunkedArray, values: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

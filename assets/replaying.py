@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.metadata import picture, preview
+from assets.metadata import drawn, preview
 from assets.signals import signal_of
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -153,7 +153,7 @@ def metadata_of(done: Sequence[Replayed], spec: Mapping[str, Any], stream: str, 
     published = [record for day, record in published_days(lake, publish).items() if day in days]
     shown = shown_results(lake, publish, days)
     return {
-        "picture": picture(_picture(shown, spec, log, days, workplace)),
+        "picture": drawn(lambda: _picture(shown, spec, log, days, workplace)),
         "preview": preview(shown.rows.slice(0, 10).to_pylist()),
         "first_day": str(min(days, default="")),
         "last_day": str(max(days, default="")),
@@ -191,8 +191,8 @@ def _picture(shown: Shown, spec: Mapping[str, Any], log: Any, days: Collection[d
     """As the technique draws its results, over the signal of the key that has most of them."""
     by_log_key = spec.get("key") in (None, "key")  # else keys of results are no keys of the log, and whoever draws picks the tuples
     most = shown.of_key(shown.keys()[0]) if shown.keys() and by_log_key else shown.rows.slice(0, 0)
-    drawn: bytes = technique_modules()[spec["technique"]].picture(shown, signal_of(workplace, log, spec, most, days), dict(spec))
-    return drawn
+    png: bytes = technique_modules()[spec["technique"]].picture(shown, signal_of(workplace, log, spec, most, days), dict(spec))
+    return png
 
 
 def _told(now: Progress) -> str:

@@ -47,11 +47,10 @@ def report_link(workplace: Workplace, name: str) -> dg.UrlMetadataValue:
 
 
 def plainly(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of a materialization as plain values; its picture as a PNG."""
+    """Metadata of a materialization as plain values; its picture, if it could be drawn, as a PNG."""
     told = {name: value.value if isinstance(value, dg.MetadataValue) else value for name, value in metadata.items()}
-    if "picture" in told:
-        told["picture"] = base64.b64decode(str(told["picture"]).partition("base64,")[2].rstrip(")"))
-    return told
+    png = base64.b64decode(str(told.pop("picture", "")).partition("base64,")[2].rstrip(")"))
+    return told | ({"picture": png} if png else {})
 
 
 def report_replay(

@@ -117,6 +117,27 @@ def test_results_can_be_drawn_whatever_there_is_of_them(n: int, keys: list[str |
         assert 1_000 < len(png) < 100_000
 
 
+def test_a_signal_of_texts_is_drawn_by_their_names_and_windows_without_numbers_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """state == 'open' is a predicate as good as any; of times there is a maximum, which is no number."""
+    doors = pa.table({"ts": times(np.arange(40)), "key": ["a"] * 40, "state": ["open", "shut", None, "ajar"] * 10})
+    told = texts(monkeypatch, lambda: picture_of_episodes(shown(frames(4, ["a"])), doors, "state == 'open'"))
+    assert {
+        "ajar",
+        "open",
+        "shut",
+        "key a: 4 episodes of state == 'open'; one that is decided on a later day is shaded on that day",
+    } <= set(told)
+    found = windows(5, ["a"])
+    found = found.append_column("max_seen", found["window_end"])
+    latest = {"kind": "max", "column": "seen"}
+    for aggregates, sentence in [
+        ([latest], "hourly: 5 windows, and no numbers to show"),
+        ([latest, *QUERIES[0]["aggregates"]], "mean of speed"),
+    ]:
+        told = texts(monkeypatch, lambda: picture_of_windows(shown(found), doors, [{"name": "hourly", "aggregates": aggregates}]))  # noqa: B023
+        assert sentence in told
+
+
 def test_the_episodes_of_a_thousand_days_are_drawn_at_once() -> None:
     """One after the other they took half a minute."""
     signal, many = tuples(2_000, ["a"]), shown(frames(20_000, ["a"]))

@@ -263,6 +263,20 @@ def test_a_wrong_setting_in_the_launchpad_is_a_sentence_and_nothing_is_written(t
     assert {path.name for path in tmp_path.iterdir()} == {"lake", "raw", "instance"}
 
 
+def test_what_is_published_is_told_even_if_it_cannot_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any) -> bytes:
+        raise RuntimeError("no such colour")
+
+    platform = Platform(tmp_path)
+    platform.month(1)
+    monkeypatch.setattr(technique_modules()["frames"], "picture", broken)
+    done = platform.replay(platform.days[0])
+    assert done.success
+    assert metadata(done)["picture"].value == "it could not be drawn: no such colour"
+    assert metadata(done)["results"].value == platform.published().height > 0
+    assert "What was found" not in platform.report(metadata(done)["report"]).read_text()
+
+
 @pytest.mark.parametrize("technique", technique_modules())
 def test_a_technique_without_any_setting_can_be_launched(technique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     platform = Platform(tmp_path)
