@@ -129,7 +129,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(plan.span.end)
         if self._pace is None:
             # Of this process: a run that is resumed does not wait for what it had done before.
-            self._pace = time.monotonic(), min(_arrived_at(log, read[name]) for name, log in plan.logs.items())
+            self._pace = time.monotonic(), min((_arrived_at(log, read[name]) for name, log in plan.logs.items() if log.end), default=0)
         begun, first = self._pace
         now = first + (time.monotonic() - begun) * 1e6 * plan.speed
         ends = {}
@@ -158,7 +158,7 @@ class LogSource(DataSource):
 
 def _arrived(log: Log) -> NDArray[np.int64]:
     """`arrived` at the start of each file, and at the end of the log."""
-    return np.append(log.arrived, max(log.arrived_end, int(log.arrived[-1]) + 1))
+    return np.append(log.arrived, max([log.arrived_end, *(log.arrived[-1:] + 1).tolist()]))
 
 
 def _arrived_at(log: Log, arrival: int) -> int:

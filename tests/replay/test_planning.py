@@ -20,7 +20,7 @@ from engines.contract import TIMESTAMP
 from replay import log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake
-from replay.log import Log
+from replay.log import FIRST_CHANGED, Log
 from replay.plan import PLAN
 from replay.runs import plan_run
 from replay.source import LogReader, Pieces
@@ -60,12 +60,19 @@ def test_batches_are_whole_files_and_cut_one_only_if_it_is_larger(lake: Lake) ->
     assert ends(batch_tuples=1000, batch_files=3) == [60, 100, 100]
 
 
-def test_a_paced_replay_follows_the_arrival_of_tuples_and_not_their_times(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("beside", [[], ["emptied"]], ids=["alone", "beside a log without tuples"])
+def test_a_paced_replay_follows_the_arrival_of_tuples_and_not_their_times(
+    lake: Lake, beside: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tuple a second, of times that are a day apart."""
     table = stream(1, tuples=100)
     table = table.append_column("arrived", pa.array(START + np.arange(100) * 1_000_000))
     log_writer.append(lake, "s", table, file_rows=1000)
-    reader = LogReader(plan_run(lake, SPEC, ["s"], speed=10.0))
+    for name in beside:
+        log = log_writer.append(lake, name, table)
+        days = [day.isoformat() for day in log.days()]
+        log_writer.commit(lake, log.address, log.schema, [], {FIRST_CHANGED: "0"}, onto=log, replacing=days)
+    reader = LogReader(plan_run(lake, SPEC, ["s", *beside], speed=10.0))
     now = 0.0
     monkeypatch.setattr("replay.source.time.monotonic", lambda: now)
     offset, read = reader.initialOffset(), []
