@@ -41,6 +41,8 @@ class Delays:
             raise SpecError(f"kind: '{self.kind}' given; allowed are uniform, gaussian and exponential.")
         if self.scale_us < 0:
             raise SpecError(f"scale_us: {self.scale_us} given; allowed is zero or more microseconds.")
+        if not 0 <= self.seed < 2**64:
+            raise SpecError(f"seed: {self.seed} given; allowed is a whole number from 0 to {2**64 - 1}.")
 
     def draw(self, arrivals: NDArray[np.int64]) -> NDArray[np.int64]:
         """The delay of each tuple in microseconds.

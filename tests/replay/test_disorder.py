@@ -82,6 +82,7 @@ def test_what_has_no_times_cannot_be_disordered(table: pa.Table, sentence: str) 
         ({"fraction": 1.5}, "fraction: 1.5 given; allowed is a share from 0 to 1."),
         ({"scale_us": -1}, "scale_us: -1 given"),
         ({"kind": "x"}, "kind: 'x' given"),
+        ({"seed": -1}, "seed: -1 given; allowed is a whole number from 0 to 18446744073709551615."),
     ],
 )
 def test_impossible_delays_are_refused(wrong: dict[str, object], sentence: str) -> None:
