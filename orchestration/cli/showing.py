@@ -173,7 +173,7 @@ def show_description(found: dict[str, Any]) -> None:
     console.print(f"declared in {found['declared']}", soft_wrap=True, markup=False)
     table = _table("column", "type", "unit", "range", "description")
     for column in content["columns"]:
-        limits = "" if "range" not in column else " to ".join("" if end is None else f"{end:g}" for end in column["range"])
+        limits = "" if "range" not in column else " to ".join("" if end is None else str(end) for end in column["range"])
         table.add_row(column["name"], column.get("type", "float64"), column.get("unit", ""), limits, column.get("description", ""))
     console.print(table)
     for setting in ("files", "time", "key", "order", "range", "max_jump", "expect"):

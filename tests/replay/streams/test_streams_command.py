@@ -1,21 +1,24 @@
-"""`reprise streams` on what the review found: what is given is told or used, and a stopped command says what is left."""
+"""`reprise streams`: what is given is told or used, how far it is, and what is left by a command that was stopped."""
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from orchestration.cli import app, stream_work
+from orchestration.cli import app, showing, stream_work
 
 CALLS = """
 title: Phone calls
 files: {pattern: "*.csv"}
-columns: [{name: at, type: time}, {name: cost}]
+columns: [{name: at, type: time}, {name: cost, range: [-0.5, 9007199254740993]}]
 time: {column: at, format: number}
 """
 Run = Callable[..., Any]
@@ -79,6 +82,10 @@ def test_a_date_as_an_option_is_the_text_that_was_given(streams: Run, monkeypatc
     assert given["options"] == {"start": "2011-09-15", "at": "2011-09-15T01:02:03", "detectors": 2}
 
 
+def test_a_range_is_described_to_the_last_digit(streams: Run) -> None:
+    assert "-0.5 to 9007199254740993" in streams("describe", "calls", as_json=False)[1]
+
+
 def test_settings_of_a_twin_that_is_not_used_are_told(streams: Run, tmp_path: Path) -> None:
     status, _, said = streams("ingest", "calls", "--tuples", "10", "--seed", "1")
     assert status == 0 and said.endswith("tuples, seed: given, but not used for calls, which has no twin.")
@@ -112,3 +119,13 @@ def test_a_lake_that_cannot_be_made_is_told(streams: Run, tmp_path: Path) -> Non
     assert (status, said.splitlines()[-1]) == (
         2, f"lake: '{tmp_path}/file/lake' given; it cannot be written (Not a directory); allowed is a folder that can.",
     )  # fmt: skip
+
+
+def test_on_a_terminal_a_bar_tells_how_far_it_is(streams: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(showing, "Console", lambda **_: Console(file=shown, force_terminal=True, width=120, highlight=False))
+    assert streams("generate", "traffic", "--tuples", "70000")[0] == 0
+    assert "making the twin of traffic" in shown.getvalue() and "70k/70k tuples" in shown.getvalue()
+    streams("ingest", "traffic")
+    told = shown.getvalue().partition("ingesting traffic: the twin in ")[2]
+    assert "100 %" in told and re.search(r"([\d.]+M)/\1 bytes, [\d.]+[kM]?/s", told)
