@@ -26,7 +26,7 @@ INGEST = dg.define_asset_job(
 QUALITY = dg.define_asset_job(
     "quality",
     selection=dg.AssetSelection.all_asset_checks() - dg.AssetSelection.checks_for_assets(LAUNCHED),
-    description="Run every check on what is published, and recompute nothing.",
+    description="Run every check of streams and results, and recompute nothing; of what is not there yet they are red.",
 )
 
 

@@ -3,8 +3,10 @@
 # of a server links to, so the lake's reports are served as well. PORT and REPORTS_PORT choose other ports.
 set -eu
 cd "$(dirname "$0")/.."
-export DAGSTER_HOME="${DAGSTER_HOME:-$PWD/.dagster}"
+DAGSTER_HOME="${DAGSTER_HOME:-$PWD/.dagster}"
 mkdir -p "$DAGSTER_HOME"
+DAGSTER_HOME="$(cd "$DAGSTER_HOME" && pwd)" # Dagster wants it absolute
+export DAGSTER_HOME
 [ -f "$DAGSTER_HOME/dagster.yaml" ] || cp orchestration/dagster.yaml "$DAGSTER_HOME/"
 export REPRISE_LAKE="${REPRISE_LAKE:-$PWD/lake}" REPRISE_RAW="${REPRISE_RAW:-$PWD/raw}"
 # The folder of the virtual environment comes first: Dagster starts `dagster` by its name.
