@@ -24,8 +24,8 @@ from replay.streams.writing import read_slice
 
 MOST_FILES = 2
 """So many files' rows a range may have before it is cut again: a task that writes one has them in memory."""
-FEWEST = 8
-"""So many values at least are sampled in a range that is cut again; if there are many such ranges, no more."""
+AT_ONCE = 64
+"""So many ranges are sampled again at a time, the fullest first: what is known of each is held for every sorted file."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,12 @@ def located(
         found = tasks(_locate, [_Locating(stage, run, cuts, ordered_by, moves) for run in runs])
         parts = np.concatenate(([1], cuts.parts))
         held = sum((np.diff(begins) for begins, _ in found), np.zeros(len(parts), np.int64))
-        full = np.flatnonzero((held > MOST_FILES * rows) & (parts == 1)).tolist()
-        if not full:
+        full = np.flatnonzero((held > MOST_FILES * rows) & (parts == 1))
+        full = full[np.argsort(-held[full], kind="stable")[:AT_ONCE]]
+        if not len(full):
             return [Places(begins, parts) for begins, _ in found], [largest for _, largest in found]
-        bounds = [[(int(begins[at]), int(begins[at + 1])) for at in full] for begins, _ in found]
-        most = max(samples.SIZE // len(full), FEWEST)
+        bounds = [[(int(begins[at]), int(begins[at + 1])) for at in full.tolist()] for begins, _ in found]
+        most = max(samples.SIZE // len(full), 2)
         within = tasks(_sample, [_Sampling(stage, run, of_run, most, ordered_by) for run, of_run in zip(runs, bounds, strict=True)])
         for of_range in zip(*within, strict=True):
             cuts = cuts.and_those_of(_inside(reduce(Sample.merged, of_range), rows))
