@@ -28,7 +28,7 @@ from replay.streams.parsed import Parsed, Reject, Rules, StreamError, not_a
 from replay.streams.raw import natural
 from replay.streams.values import Mask, convert, typed
 
-BATCH_ROWS = 1 << 16
+BATCH_ROWS, BATCH_BYTES = 1 << 16, 32 << 20
 _COMMIT = re.compile(r"(\d{20})\.json")
 
 
@@ -60,7 +60,8 @@ class Columnar:
         first = 0
         with pq.ParquetFile(files.open_input_file(group.path)) as parquet:
             there = [source for source in dict.fromkeys(self.at.values()) if source in parquet.schema_arrow.names]
-            batches = parquet.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=there, use_threads=False)
+            rows = _fitting(parquet.metadata.row_group(group.number), there)
+            batches = parquet.iter_batches(rows, row_groups=[group.number], columns=there, use_threads=False)
             while (batch := _next(batches, group)) is not None:
                 yield self._parsed(self._whole(batch, group.fixed), first)
                 first += batch.num_rows
@@ -155,6 +156,13 @@ def _plain(value: pa.Scalar) -> Any:
 def _is_bytes(kind: pa.DataType) -> bool:
     """Whether values may be texts, or not: it says nothing of their encoding."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def _fitting(group: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+    """How many rows are taken at a time: fewer if they are large."""
+    columns = [group.column(at) for at in range(group.num_columns)]
+    size = sum(column.total_uncompressed_size for column in columns if column.path_in_schema.partition(".")[0] in names)
+    return int(max(min(BATCH_ROWS, BATCH_BYTES * group.num_rows // max(size, 1)), 1))
 
 
 def _next(batches: Iterator[pa.RecordBatch], group: Group) -> pa.RecordBatch | None:

@@ -17,6 +17,7 @@ import pytest
 from deltalake import write_deltalake
 
 from replay.lake import Lake
+from replay.streams import columnar
 from replay.streams.declaration import NUMBERS, Declaration
 from replay.streams.parsed import StreamError
 from replay.streams.raw import list_files
@@ -248,6 +249,21 @@ def test_a_file_of_a_table_that_is_gone_is_not_called_something_else(place: Plac
     (gone,) = (place.raw / "a").glob("*.parquet")
     gone.unlink()
     assert refused(place, declared("delta", {"name": "v"})) == f"file a/{gone.name}: it is no longer in {place.raw}."
+
+
+def test_large_rows_are_taken_few_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "BATCH_BYTES", 100_000)
+    texts, numbers = [f"{n:04d}" * 500 for n in range(1_000)], list(range(1_000))
+    pq.write_table(pa.table({"t": pa.array(numbers, TIMES.type), "s": texts}), place.raw / "a.parquet", use_dictionary=False)
+    seen: list[int] = []
+    parsed = columnar.Columnar._parsed
+    monkeypatch.setattr(columnar.Columnar, "_parsed", lambda self, batch, first: seen.append(batch.num_rows) or parsed(self, batch, first))
+    place.ingest(declared("parquet", {"name": "s", "type": "string"}))
+    assert [row["s"] for row in place.rows()] == texts
+    assert sum(seen) == 1_000 and max(seen) <= 50
+    seen.clear()
+    place.ingest(declared("parquet"))  # of which only the times are read
+    assert seen == [1_000]
 
 
 # ---- types ---------------------------------------------------------------------------------------------------------------
