@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engines.contract import Clock, Engine
@@ -121,12 +122,13 @@ def nearest_state(plan: Plan, before: date) -> Start | None:
     same = [name for name in made if name != "log_versions"]
     if not {"day", "day_end", "read", *made} <= set(table.schema().to_arrow().names):
         return None
-    rows = table.to_pyarrow_table(columns=["day", "day_end", "read", *made]).to_pylist()
-    for row in sorted(rows, key=lambda row: row["day"], reverse=True):
-        if row["day"] >= before or any(row[name] != made[name] for name in same):
+    left = {day for day in pa.table(table.get_add_actions(flatten=True))["partition.day"].to_pylist() if day < before}
+    for day in sorted(left, reverse=True):  # one at a time: the first will nearly always do, and there may be thousands
+        row = table.to_pyarrow_table(filters=[("day", "=", day)], columns=["day_end", "read", *made]).slice(0, 1).to_pylist()[0]
+        if any(row[name] != made[name] for name in same):
             continue
         read, versions = json.loads(row["read"]), json.loads(row["log_versions"])
-        if _left_to_read(plan, row["day"], before, read) and all(
+        if _left_to_read(plan, day, before, read) and all(
             _holds(log, versions[name], read[name], plan.engine.clock(name)) for name, log in plan.logs.items()
         ):
             return Start(int(row["day_end"].timestamp() * 1_000_000), read, address, table.version())

@@ -69,11 +69,12 @@ def publish(plan: Plan) -> Publication:
     first, last = (date.fromisoformat(day) for day in plan.span.days)
     days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
     with interrupts_noted():
-        _refuse_older(plan, days)
+        known = published_days(plan.lake, results_name(plan))
+        _refuse_older(plan, days, known)
         _prepare(plan)
         # By the logs as they are now: this run may have read them before they grew.
         there = {*all_days({name: Log.open(plan.lake, log.address) for name, log in plan.logs.items()}), *days}
-        gone = [day for day in published_days(plan.lake, results_name(plan)) if day not in there]
+        gone = [day for day in known if day not in there]
         counts = {LATE: _replace(plan, LATE, late_of_days(plan, days), [*days, *gone])}
         _replace(plan, STATE, _states(plan), [*(day_of(end - 1) for end in plan.span.day_ends), *gone])
         for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
@@ -98,9 +99,8 @@ def published_days(lake: Lake, name: str) -> dict[date, Mapping[str, object]]:
     return {row["day"]: row for row in table.to_pyarrow_table().to_pylist()} if table else {}
 
 
-def _refuse_older(plan: Plan, days: Sequence[date]) -> None:
+def _refuse_older(plan: Plan, days: Sequence[date], known: Mapping[date, Mapping[str, object]]) -> None:
     """Refuse a run that was left lying while its days were published from a log that had grown or changed."""
-    known = published_days(plan.lake, results_name(plan))
     for day in days:
         versions = json.loads(str(known.get(day, {}).get("log_versions", "{}")))
         for name, (_, version) in plan.streams.items():

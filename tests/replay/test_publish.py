@@ -189,6 +189,17 @@ def test_state_of_another_layout_is_passed_over(lake: Lake, monkeypatch: pytest.
     assert_published(lake, "frames__s", FRAMES, table)
 
 
+def test_the_state_to_begin_with_is_found_without_a_look_at_those_of_all_other_days(lake: Lake) -> None:
+    table = stream(1, tuples=600, behind_us=HOUR)
+    there = log_writer.append(lake, "s", table, file_rows=20).days()
+    replay(lake, FRAMES, days=there[:3])
+    states = Path(publish.results_address(lake, "frames__s", "state"))
+    for file in states.glob("day=*/*.parquet"):
+        if file.parent.name != f"day={there[2]}":
+            file.unlink()
+    assert plan_days(lake, FRAMES, ["s"], there[3], there[3]).span.reason == f"from the state of {there[2]}"
+
+
 @pytest.mark.parametrize("reaches_back", [True, False])
 def test_a_state_is_gone_on_from_only_if_nothing_new_reaches_back_to_what_it_holds(lake: Lake, reaches_back: bool) -> None:
     """Day 1 is sealed by tuples of day 2, which its state therefore holds; then the log changes behind them.
