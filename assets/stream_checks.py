@@ -4,8 +4,7 @@ They follow from the declaration, so a stream of your own has them all. A check 
 large, at its last days. What is expected is said in quality/; here it is brought together with the lake and told in metadata.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -27,12 +26,11 @@ if TYPE_CHECKING:
     from replay.streams.declaration import Declaration
 
 
-def stream_checks(streams: Mapping[str, Path]) -> list[dg.AssetChecksDefinition]:
+def stream_checks(declarations: Sequence["Declaration"]) -> list[dg.AssetChecksDefinition]:
     """The checks of every stream."""
     from quality.suites.streams import suite
-    from replay.streams.declaration import load
 
-    return [_checks(stream, [one.expected for one in suite(limits(load(path)))]) for stream, path in streams.items()]
+    return [_checks(stream.name, [one.expected for one in suite(limits(stream))]) for stream in declarations]
 
 
 def _checks(stream: str, suite: Sequence[Any]) -> dg.AssetChecksDefinition:

@@ -4,8 +4,8 @@ A stream that is declared becomes an asset; nothing is added here for it. Materi
 files, tells what is in it, and makes its days known as partitions of the results.
 """
 
+from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -13,6 +13,7 @@ from pydantic import Field
 
 from assets.metadata import SHOWN_ROWS, picture, preview
 from assets.workplace import Workplace
+from replay.streams.declaration import SUFFIX, Declaration
 
 GROUP = "streams"
 OWNERS = ["team:reprise"]
@@ -49,20 +50,18 @@ def make_days_known(instance: dg.DagsterInstance, stream: str, days: list[date])
     instance.add_dynamic_partitions(name, wanted)
 
 
-def stream_assets(paths: dict[str, Path]) -> list[dg.AssetsDefinition]:
+def stream_assets(declarations: Sequence[Declaration]) -> list[dg.AssetsDefinition]:
     """An asset for each declaration."""
-    return [_stream_asset(name, path) for name, path in paths.items()]
+    return [_stream_asset(declaration) for declaration in declarations]
 
 
-def _stream_asset(stream: str, path: Path) -> dg.AssetsDefinition:
-    from replay.streams.declaration import load
-
-    declaration = load(path)
+def _stream_asset(declaration: Declaration) -> dg.AssetsDefinition:
+    stream = declaration.name
 
     @dg.asset(
         key=stream_key(stream),
         group_name=GROUP,
-        description=f"{declaration.title or stream}. Declared in {path.name}; ingested from its raw files, or from its twin.",
+        description=f"{declaration.title or stream}. Declared in {stream}{SUFFIX}; ingested from its raw files, or from its twin.",
         owners=OWNERS,
         kinds={"deltalake", declaration.files[0].format},
         code_version=declaration.fingerprint(),

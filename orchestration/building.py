@@ -20,7 +20,7 @@ from assets.workplace import Workplace
 from orchestration.jobs import JOBS, NIGHTLY
 from orchestration.schedules import schedules
 from orchestration.sensors import raw_files_sensor
-from replay.streams.declaration import declared
+from replay.streams.declaration import declared, load
 
 # Single-run backfills are what we want, whatever stage of its life the setting is in.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
@@ -29,13 +29,13 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 def build_defs(workplace: Workplace | None = None) -> dg.Definitions:
     """All definitions, around a workplace (default: the one that the environment names)."""
     place = workplace or Workplace.here()
-    streams = declared(place.folders())
+    streams = [load(path) for path in declared(place.folders()).values()]
     return dg.Definitions(
         assets=[*stream_assets(streams), *results_assets(), launched_asset(), reports_asset()],
         asset_checks=[*stream_checks(streams), *results_checks()],
         jobs=JOBS,
         schedules=[*schedules(), NIGHTLY],
-        sensors=[raw_files_sensor(sorted(streams))],
+        sensors=[raw_files_sensor([stream.name for stream in streams])],
         resources={"workplace": _kept(place)},
         executor=dg.in_process_executor,
     )

@@ -20,8 +20,10 @@ from assets.streams import StreamConfig
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
 from engines import build, techniques
+from orchestration import building
 from orchestration.building import build_defs
 from orchestration.jobs import OldRuns
+from replay.streams import declaration
 
 ROOT = Path(__file__).parents[2]
 GRAPH = Path(__file__).parent / "asset_graph.json"
@@ -75,6 +77,16 @@ def test_the_code_location_is_valid_and_loads_without_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split() == ["True", "False", "False", "False"]
+
+
+def test_a_declaration_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading them is most of the time that a code location with many streams takes to load."""
+    read: list[Path] = []
+    real = building.load
+    for module in (building, declaration):
+        monkeypatch.setattr(module, "load", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
+    build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+    assert read == list(declaration.declared().values())
 
 
 @pytest.mark.slow
