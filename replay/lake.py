@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -91,7 +92,7 @@ class Lake:
         """A file system rooted at an address, for whoever writes or reads files beneath it."""
         if self.local:
             return pafs.SubTreeFileSystem(address, pafs.LocalFileSystem())
-        return pafs.PyFileSystem(DeltaStorageHandler(address, self.options()))
+        return pafs.PyFileSystem(_Store(address, self.options()))
 
     def make_folder(self, address: str) -> None:
         """Make a folder ready for files; an object store knows none."""
@@ -112,8 +113,7 @@ class Lake:
         """A file, whole or not at all."""
         self.make_folder(address)
         files = self.files(address)
-        # The client of object stores takes nothing but bytes: a buffer with room for all hands them on as such.
-        with files.open_output_stream(f"{name}.part", buffer_size=len(content) + 1) as out:
+        with files.open_output_stream(f"{name}.part") as out:
             out.write(content)
         files.move(f"{name}.part", name)
 
@@ -129,3 +129,34 @@ class Lake:
     def to_json(self) -> dict[str, Any]:
         """What another process needs to open this lake."""
         return {"root": self.root, "storage_options": dict(self.storage_options)}
+
+
+class _Store(DeltaStorageHandler):
+    """An object store that Arrow can write to."""
+
+    def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
+        """A stream that takes whatever holds bytes: the client's own takes nothing but `bytes`, and Arrow writes buffers."""
+        stream = self._handler.open_output_stream(path, metadata)
+        return pa.PythonFile(_Stream(stream), mode="w")
+
+
+class _Stream:
+    """A stream of the client of object stores."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.closed = False
+
+    def write(self, content: Any) -> int:
+        return int(self._stream.write(bytes(content)))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+            self.closed = True

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
 from pyarrow.fs import FileSelector
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -228,6 +229,7 @@ def start_query(
         trigger: when a batch begins.
         on_commit: called with the metrics of each batch that is committed.
     """
+    _refuse_unknown_store(spark, plan.lake)
     _keep_plan(plan)
     create_tables(plan)
     released = envelopes.groupBy("bucket").transformWithStateInPandas(Processor(plan), "message string", "append", "none")
@@ -246,7 +248,23 @@ def start_query(
         _LOCAL_CHECKPOINTS[0]: _LOCAL_CHECKPOINTS[1] if plan.lake.local else None,
     }
     with _meanwhile(spark, settings):
-        return writer.trigger(**trigger).queryName(plan.run).start()
+        try:
+            return writer.trigger(**trigger).queryName(plan.run).start()
+        except Py4JJavaError as problem:
+            raise RunError(f"run {plan.run}: Spark could not start it ({cause_of(problem)}).") from problem
+
+
+def _refuse_unknown_store(spark: SparkSession, lake: Lake) -> None:
+    """Refuse an object store that Spark cannot write checkpoints to: Hadoop's clients are not among Spark's own jars."""
+    hadoop, scheme = spark._jvm.org.apache.hadoop, lake.root.partition("://")[0]  # type: ignore[union-attr]
+    try:
+        if not lake.local:
+            hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
+    except Py4JJavaError:
+        raise RunError(
+            f"lake: {lake.root} given; Spark has no client for '{scheme}', and needs one for checkpoints. Allowed are folders, and stores "
+            f"for which the Spark configuration names the jars of Hadoop {hadoop.util.VersionInfo.getVersion()} (docs/object-stores.md)."
+        ) from None
 
 
 @contextmanager

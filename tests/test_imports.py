@@ -22,7 +22,7 @@ SPECS = SHARED_SPECS | {"engines.*.spec"}  # all that engine and oracle share
 CONTRACT = {"engines", "engines.contract", "engines.keys", "engines.spec", "engines.state"}
 
 ENGINES = {"numba", "numpy", "pyarrow", "pydantic", "scipy"}
-REPLAY = {"delta", "deltalake", "pyarrow", "pyspark"} | {"numba", "numpy", "pandas", "psutil", "pydantic", "rich", "yaml"}
+REPLAY = {"delta", "deltalake", "py4j", "pyarrow", "pyspark"} | {"numba", "numpy", "pandas", "psutil", "pydantic", "rich", "yaml"}
 QUALITY = {"great_expectations", "polars", "pyarrow"} | {"matplotlib"}
 NEVER = {"assets": {"orchestration", "tests"}, "orchestration": {"tests"}}
 ONLY_IN_FUNCTIONS = {"quality": {"great_expectations"}}  # it takes seconds to import
