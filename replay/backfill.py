@@ -22,7 +22,7 @@ from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.plan import Plan
 from replay.progress import Progress
-from replay.publish import Publication, origin, publish, published_days, results_address, results_name
+from replay.publish import Publication, origin, publish, published_days, refuse_mixing, results_address, results_name
 from replay.runs import execute, plan_run
 from replay.span import Start, all_days, neighbours, of_days, sealing_arrival
 
@@ -92,6 +92,7 @@ def pending(
     """The days that have to be replayed, as ranges of neighbours."""
     plan = plan_run(lake, spec, streams, early=False, publish=publish_as)
     known = published_days(lake, results_name(plan))
+    refuse_mixing(plan, known)
     there = all_days(plan.logs)
     wanted = there if days is None else sorted(set(days))
     if wanted and not there[0] <= wanted[0] <= wanted[-1] <= there[-1]:

@@ -18,6 +18,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.transaction import AddAction
 
 from engines.contract import TIMESTAMP
+from engines.spec import SpecError
 from replay.envelope import LATE, STATE
 from replay.files import write_file
 from replay.finals import order
@@ -70,6 +71,7 @@ def publish(plan: Plan) -> Publication:
     days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
     with interrupts_noted():
         known = published_days(plan.lake, results_name(plan))
+        refuse_mixing(plan, known)
         _refuse_older(plan, days, known)
         _prepare(plan)
         # By the logs as they are now: this run may have read them before they grew.
@@ -97,6 +99,17 @@ def published_days(lake: Lake, name: str) -> dict[date, Mapping[str, object]]:
     """The record of each day that is published."""
     table = lake.table(results_address(lake, name, "days"))
     return {row["day"]: row for row in table.to_pyarrow_table().to_pylist()} if table else {}
+
+
+def refuse_mixing(plan: Plan, known: Mapping[date, Mapping[str, object]]) -> None:
+    """Refuse a name under which other streams are published, of which days would stay beside those of this plan, or that of a table."""
+    name, taken = results_name(plan), [LATE, STATE, "days", *plan.operator.outputs]
+    if ending := [output for output in taken if name.endswith(f"__{output}")]:
+        raise SpecError(f"publish: {name!r} given; allowed are names that do not end in '__{ending[0]}', as tables beside results do.")
+    for record in known.values():
+        streams = json.loads(str(record.get("log_ids") or "{}"))
+        if streams and streams.keys() != plan.streams.keys():
+            raise SpecError(f"publish: {name!r} given, and results of {', '.join(streams)} are published so; allowed is another name.")
 
 
 def _refuse_older(plan: Plan, days: Sequence[date], known: Mapping[date, Mapping[str, object]]) -> None:

@@ -22,6 +22,7 @@ import pytest
 from engines import build
 from engines.contract import BEGINNING, TIMESTAMP
 from engines.frames.engine import Engine
+from engines.spec import SpecError
 from replay import log_writer, publish
 from replay.backfill import backfill, pending, plan_days
 from replay.lake import Lake, LakeError
@@ -113,6 +114,37 @@ def test_what_is_no_longer_known_of_a_log_may_have_changed(lake: Lake) -> None:
     now = Log.open(lake, log.address)
     assert now.first_changed_since(0) == 0
     assert still_to_do(lake) == [(now.days()[0], now.days()[-1])]
+
+
+def test_results_of_two_streams_are_not_mixed_under_one_name(lake: Lake) -> None:
+    """Days of the first would stay beside those of the second, and nothing in a row tells which is which."""
+    for name, v in (("s", 1.0), ("t", 2.0), ("s_t", 3.0)):
+        log = log_writer.append(lake, name, days(v, v, v))
+    backfill(None, lake, SLICING, ["s"], publish="mine")  # type: ignore[arg-type]
+    backfill(None, lake, SLICING, ["s_t"])  # type: ignore[arg-type]
+    before = published(lake, "mine"), published(lake, "slicing__s_t")
+    for streams, settings, sentence in (
+        (["t"], {"publish": "mine"}, "publish: 'mine' given, and results of s are published so; allowed is another name."),
+        (["s", "t"], {}, "publish: 'slicing__s_t' given, and results of s_t are published so; allowed is another name."),
+    ):
+        with pytest.raises(SpecError) as refused:
+            backfill(None, lake, SLICING, streams, [log.days()[1]], **settings)  # type: ignore[arg-type]
+        assert str(refused.value) == sentence
+        plan = plan_days(lake, SLICING, streams, log.days()[0], log.days()[-1], **settings)
+        in_process(None, plan)
+        with pytest.raises(SpecError, match=sentence):
+            publish.publish(plan)
+    assert (published(lake, "mine"), published(lake, "slicing__s_t")) == before
+
+
+def test_results_do_not_take_the_name_of_another_table(lake: Lake) -> None:
+    log_writer.append(lake, "s", days(1.0, 2.0))
+    replay(lake)
+    before = published(lake, "slicing__s", "late")
+    told = "publish: 'slicing__s__late' given; allowed are names that do not end in '__late', as tables beside results do."
+    with pytest.raises(SpecError, match=told):
+        replay(lake, publish="slicing__s__late")
+    assert published(lake, "slicing__s", "late").equals(before)
 
 
 @pytest.mark.parametrize("spec", [SLICING, FRAMES], ids=["slicing", "frames"])
