@@ -15,7 +15,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from assets.results import LAUNCHED
+from assets.results import LAUNCHED, results_key
 from assets.streams import StreamConfig
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
@@ -69,6 +69,15 @@ def test_every_asset_is_described_owned_and_versioned(defs: dg.Definitions) -> N
         assert node.code_version
 
 
+def test_days_of_results_are_backfilled_in_one_run_and_written_by_one_run_at_a_time(defs: dg.Definitions) -> None:
+    found = defs.resolve_asset_graph()
+    for technique, module in technique_modules().items():
+        for stream in module.RESULTS:
+            node = found.get(results_key(technique, stream))
+            assert node.backfill_policy == dg.BackfillPolicy.single_run()
+            assert node.pools == {f"{technique}__{stream}"}
+
+
 def test_the_code_location_is_valid_and_loads_without_spark() -> None:
     told = (
         "import time, sys; begun = time.process_time(); import orchestration.definitions as d; used = time.process_time() - begun;"
@@ -107,6 +116,20 @@ def test_every_profile_is_valid_and_names_a_specification_that_can_be_built(path
     module = technique_modules()[technique]
     build(module.Settings(**settings).spec())
     assert path.read_text().startswith("# ")
+
+
+def test_every_results_asset_has_a_profile_that_says_the_same() -> None:
+    """Whoever begins with a profile begins with what the asset does."""
+    wanted = {
+        f"{technique}_on_{stream}": spec for technique, module in technique_modules().items() for stream, spec in module.RESULTS.items()
+    }
+    profiles = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "run_configs").glob("*.yaml")}
+    assert wanted.keys() <= profiles.keys()
+    for name, spec in wanted.items():
+        config = profiles[name]["ops"]["experiments__replay"]["config"]
+        settings = technique_modules()[spec["technique"]].Settings(**config["technique"][spec["technique"]])
+        assert name.endswith(f"_on_{config['stream']}")
+        assert build(settings.spec()).spec == build(spec).spec
 
 
 def test_the_defaults_of_the_launchpad_work(defs: dg.Definitions) -> None:
