@@ -16,15 +16,17 @@ import psutil
 import pyarrow as pa
 import pytest
 
+from engines import build
 from engines.contract import TIMESTAMP
-from replay import log_writer
+from replay import local, log_writer
 from replay.backfill import plan_days
 from replay.lake import Lake
 from replay.log import FIRST_CHANGED, Log
 from replay.plan import PLAN
 from replay.runs import plan_run
 from replay.source import LogReader, Pieces
-from tests.replay.harness import SPECS, START, stream, with_clock
+from tests.comparing import assert_same_rows, rows_of
+from tests.replay.harness import SPECS, START, in_process, stream, with_clock
 
 SPEC = with_clock(SPECS["short windows"], "an hour")
 
@@ -58,6 +60,21 @@ def test_batches_are_whole_files_and_cut_one_only_if_it_is_larger(lake: Lake) ->
     assert ends(batch_tuples=50) == [40, 80, 100, 100]
     assert ends(batch_tuples=8)[:6] == [8, 16, 20, 28, 36, 40]
     assert ends(batch_tuples=1000, batch_files=3) == [60, 100, 100]
+
+
+@pytest.mark.parametrize(("batch_tuples", "file_rows"), [(1, 4), (7, 1), (7, 1000), (1000, 3)])
+@pytest.mark.parametrize("name", ["short windows", "frames"])
+def test_no_row_depends_on_where_batches_are_cut_or_files_end(lake: Lake, name: str, batch_tuples: int, file_rows: int) -> None:
+    """Through the source, which knows of files ahead what a replay in this process does not; there sizes are tried by the thousand."""
+    spec = with_clock(SPECS[name], "an hour")
+    table = stream(7, tuples=30, behind_us=build(spec).clock("s").behind_us)
+    log_writer.append(lake, "s", table, file_rows=file_rows)
+    run = in_process(None, plan_run(lake, spec, ["s"], batch_tuples=batch_tuples, buckets=2, tasks=3))
+    whole = local.run(build(spec), table)
+    assert_same_rows(run.final(), rows_of(whole.final), whole.operator.identity["results"])
+    assert_same_rows(run.table("late"), rows_of(whole.late), ["arrival"], what="late")
+    totals = {column: sum(run.metrics()[column].to_pylist()) for column in ("tuples", "late")}
+    assert totals == {"tuples": table.num_rows, "late": whole.late.num_rows} and whole.late.num_rows > 0
 
 
 @pytest.mark.parametrize("beside", [[], ["emptied"]], ids=["alone", "beside a log without tuples"])
