@@ -174,8 +174,9 @@ def _follow(
         try:
             query.stop()
         except Exception:  # nobody is there to be told
-            note_status(plan, "failed", reason=_GONE, details=str(problem))
-            raise RunError(f"run {plan.run}: it failed ({_GONE}); resume the run.") from problem
+            if not isinstance(problem, KeyboardInterrupt):
+                note_status(plan, "failed", reason=_GONE, details=str(problem))
+                raise RunError(f"run {plan.run}: it failed ({_GONE}); resume the run.") from problem
         note_status(plan, "cancelled")
         raise
 

@@ -134,25 +134,38 @@ def test_a_run_does_not_go_on_with_a_log_that_was_written_anew(lake: Lake) -> No
         LogReader(load_plan(lake, plan.run)).latestOffset({"read": {"s": 0}, "flushed": False}, None)  # type: ignore[arg-type]
 
 
+class Gone:
+    """A query as py4j shows it when the JVM was killed: nobody answers."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self._problem = problem
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+        raise self._problem
+
+    def stop(self) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
 def test_a_run_whose_jvm_is_gone_has_failed_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Gone:
-        """A query as py4j shows it when the JVM was killed: nobody answers."""
-
-        def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
-            raise Py4JError("An error occurred while calling o104.awaitTermination")
-
-        def stop(self) -> None:
-            raise ConnectionRefusedError(111, "Connection refused")
-
     log_writer.append(lake, "s", stream(1))
     plan = plan_run(lake, SPECS["frames"], ["s"])
-    monkeypatch.setattr(runs, "_start", lambda *_: Gone())
+    monkeypatch.setattr(runs, "_start", lambda *_: Gone(Py4JError("An error occurred while calling o104.awaitTermination")))
     with pytest.raises(RunError) as failed:
         runs.execute(None, plan)  # type: ignore[arg-type]
     told = "Spark's JVM has ended, killed perhaps for want of memory"
     assert str(failed.value) == f"run {plan.run}: it failed ({told}); resume the run."
     status = lake.read_json(plan.folder, STATUS)
     assert status is not None and (status["status"], status["reason"]) == ("failed", told)
+
+
+def test_a_run_that_is_terminated_with_its_jvm_is_cancelled(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_writer.append(lake, "s", stream(1))
+    plan = plan_run(lake, SPECS["frames"], ["s"])
+    monkeypatch.setattr(runs, "_start", lambda *_: Gone(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        runs.execute(None, plan)  # type: ignore[arg-type]
+    assert (lake.read_json(plan.folder, STATUS) or {}).get("status") == "cancelled"
 
 
 def test_metrics_of_a_run_are_its_own_and_in_order(lake: Lake) -> None:
