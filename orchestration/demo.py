@@ -22,7 +22,7 @@ from assets.streams import stream_key
 from assets.techniques import technique_modules
 from assets.workplace import Workplace
 from orchestration.building import build_defs
-from orchestration.failures import reason_of
+from orchestration.failures import interrupted, reason_of
 from orchestration.instance import instance
 from replay.streams.declaration import declared
 
@@ -124,6 +124,8 @@ def checked_again(defs: dg.Definitions, place: dg.DagsterInstance, key: dg.Asset
 
 def _judged(defs: dg.Definitions, key: dg.AssetKey, step: Step, done: dg.ExecuteInProcessResult) -> Step:
     """The step with the checks of its run: all of them, or the run has failed, however green the others are."""
+    if interrupted(done.all_events):
+        raise KeyboardInterrupt(f"Stopped at {step.what}; the same command does what is left.")
     found = done.get_asset_check_evaluations()
     step.checks = [(check.check_name, bool(check.passed)) for check in found]
     step.warnings = [check.check_name for check in found if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]

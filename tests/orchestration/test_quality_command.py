@@ -129,6 +129,21 @@ def test_checks_that_were_not_evaluated_are_a_failure_and_other_assets_are_check
     assert sentence == "checks of streams/calls: RuntimeError: the process ran out of memory"
 
 
+def test_ctrl_c_ends_the_command_and_not_the_checks_of_an_asset_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    another = Path(shutil.copy(folder / "streams" / "calls.stream.yaml", folder / "streams" / "dials.stream.yaml"))
+    ingest(Lake(str(folder / "lake")), load(another), Lake(str(folder / "raw" / "calls")), InProcess())
+    asked: list[str] = []
+
+    def stopped(context: Any, key: dg.AssetKey, *more: Any) -> Any:
+        asked.append(key.path[1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stream_checks, "check_results", stopped)
+    done = CliRunner().invoke(app, ["quality"])
+    assert (done.exit_code, asked) == (130, ["calls"])
+    assert done.stderr.splitlines()[-1] == "Stopped at checks of streams/calls; the same command does what is left."
+
+
 def test_a_run_that_breaks_halfway_is_an_error_whether_it_materializes_or_only_checks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
