@@ -61,6 +61,8 @@ def replay_days(
     context: dg.AssetExecutionContext, spec: Mapping[str, Any], stream: str, days: Sequence[date], publish: str, workplace: Workplace
 ) -> list[Replayed]:
     """Replay and publish days, neighbouring ones in a single run."""
+    from deltalake.exceptions import DeltaError
+
     from engines.spec import SpecError
     from replay.backfill import pending
     from replay.claims import claimed
@@ -76,7 +78,7 @@ def replay_days(
             return [_replay_range(context, spark, spec, stream, first, last, publish, workplace) for first, last in ranges]
     except (SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
-    except (RunError, OSError) as problem:
+    except (RunError, OSError, DeltaError) as problem:
         told = f"{str(problem).rstrip('.')}. Published results are as they were. {_AGAIN}"
         raise dg.Failure(description=told) from problem
 

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import CommitFailedError
 from polars.testing import assert_frame_equal
 
 from assets.techniques import technique_modules
@@ -286,6 +287,18 @@ def test_a_technique_without_any_setting_can_be_launched(technique: str, tmp_pat
     done = platform.run(job="replay", run_config={"ops": {"experiments__replay": {"config": {"technique": {technique: {}}}}}})
     assert done.success
     assert metadata(done)["results"].value > 0
+
+
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), CommitFailedError("version 7 is there already.")])
+def test_a_lake_that_cannot_be_written_is_told_with_what_to_do(problem: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def publish(plan: Any) -> None:
+        raise problem
+
+    platform = Platform(tmp_path)
+    platform.month(1)
+    monkeypatch.setattr("replay.publish.publish", publish)
+    told = failure(platform.replay(platform.days[0]))
+    assert told.startswith(f"{str(problem).rstrip('.')}. Published results are as they were. Launching the same again")
 
 
 def test_a_replay_tells_the_version_of_the_log_that_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
