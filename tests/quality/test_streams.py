@@ -78,7 +78,19 @@ def write(lake: Lake, rows: pl.DataFrame, own: Callable[[pl.DataFrame], pl.DataF
     address = lake.address("streams", "s")
     adds = [write_day(lake, address, changed.slice(a, b - a)).action() for a, b in zip(edges, edges[1:], strict=False) if b > a]
     commit(lake, address, schema, adds, {}, onto=None)
-    return Log.open(lake, address)
+    return opened(lake, address, schema)
+
+
+def opened(lake: Lake, address: str, schema: pa.Schema) -> Log:
+    """A log by its statistics, whatever they are: those with holes are not opened for a replay."""
+    table = lake.table(address)
+    assert table is not None
+    actions = pl.DataFrame(pl.from_arrow(pa.table(table.get_add_actions(flatten=True)))).sort("min.arrival")
+    first, rows, clock, arrived = (actions[name].to_numpy() for name in ("min.arrival", "num_records", "max.clock", "min.arrived"))
+    return Log(
+        lake, address, "", table.version(), schema, actions["path"].to_list(), first, rows, clock, actions["min.clock"][0],
+        arrived, actions["max.arrived"][-1], clock,
+    )  # fmt: skip
 
 
 def files(log: Log) -> pl.DataFrame:
