@@ -101,8 +101,8 @@ def _replay_range(
     from replay.runs import execute, new_run_id
 
     lake = workplace.place
-    version = Log.open(lake, lake.address("streams", stream)).version
-    wanted = f"{publish}-{first}-{last}-{build(spec).spec.fingerprint()[:8]}-v{version}-"
+    log = Log.open(lake, lake.address("streams", stream))
+    wanted = f"{publish}-{first}-{last}-{build(spec).spec.fingerprint()[:8]}-{log.id[:8]}-v{log.version}-"
     plan = _begun(context, wanted, workplace)
     if plan is None:
         # A name is used once, even if its folder is removed: batches are known by it in the lake's metrics.

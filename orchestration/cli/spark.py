@@ -11,9 +11,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from py4j.protocol import Py4JError
 
 from orchestration.cli.sentences import FAILED, Told
 
@@ -32,7 +34,8 @@ def quiet_session(master: str) -> Iterator[SparkSession]:
             try:
                 yield spark
             finally:
-                spark.stop()
+                with suppress(Py4JError, OSError):  # a JVM that has ended needs no end, and what is told already says so
+                    spark.stop()
         except Exception as problem:
             problem.add_note(f"Spark's own messages are in {log.name}.")
             raise

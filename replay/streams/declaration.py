@@ -32,7 +32,7 @@ TYPES: dict[str, pa.DataType | None] = {
 }  # fmt: skip
 NUMBERS = ("int8", "int16", "int32", "int64", "float32", "float64")
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12}
-_RESERVED = {"arrival", "arrived", "clock", "ts", "start", "end", "key", "day", "stream", "line", "order"}
+_RESERVED = {"arrival", "arrived", "clock", "ts", "start", "end", "key", "day", "stream", "line", "order", "watermark"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_PATTERNS = set("aAbBcdHIjmMpSUwWxXyYz%")
 """What the C library and Python read alike. Decimals of seconds (`%f`) and names of zones (`%Z`) the one does not know, or ignores."""
