@@ -22,6 +22,7 @@ from replay.lake import Lake, LakeError
 FORMAT = "Reprise log, format 1"
 """Written as the table's description: other tables, and logs of other formats, are refused."""
 FIRST_CHANGED = "reprise.first_changed_arrival"
+_ANEW = "remove the log, and write or ingest the stream anew"
 OWN_COLUMNS = ("arrival", "arrived", "clock")
 DAY_US = 86_400_000_000
 FIRST_US = -62_135_596_800_000_000
@@ -79,13 +80,13 @@ class Log:
         least = f"min.{times[-1]}"
         for name in ("min.arrival", "num_records", "min.clock", "max.clock", "min.arrived", "max.arrived", least):
             if actions[name].null_count:
-                raise LakeError(f"log {address}: the statistic {name} of a file cannot be read; write or ingest the stream anew.")
+                raise LakeError(f"log {address}: the statistic {name} of a file cannot be read; {_ANEW}.")
         first, rows = _int64(actions, "min.arrival"), _int64(actions, "num_records")
         if len(gaps := np.flatnonzero(first != np.cumsum(rows) - rows)):
             given, expected = first[gaps[0]], (np.cumsum(rows) - rows)[gaps[0]]
             raise LakeError(
                 f"log {address}: a file begins with arrival {given} where {expected} should follow, so tuples are missing or there twice; "
-                "write or ingest the stream anew."
+                f"{_ANEW}."
             )
         return cls(
             lake, address, str(table.metadata().id), table.version(), schema,
