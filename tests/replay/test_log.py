@@ -288,7 +288,9 @@ def test_a_log_whose_statistics_are_lost_is_refused_in_a_sentence(lake: Lake) ->
     rows, _, _ = log_writer.complete(pa.table({"ts": seconds(2)}), 1, log.clock_end, log.arrived_end)
     without = replace(log_writer.write_day(lake, log.address, rows), statistics='{"numRecords": 1}')
     log_writer.commit(lake, log.address, rows.schema, [without.action()], {FIRST_CHANGED: "1"}, onto=log)
-    with pytest.raises(LakeError, match=r"^log .*: the statistic min\.arrival of a file cannot be read; remove the log, and write or ingest"):
+    with pytest.raises(
+        LakeError, match=r"^log .*: the statistic min\.arrival of a file cannot be read; remove the log, and write or ingest"
+    ):
         Log.open(lake, log.address)
 
 
