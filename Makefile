@@ -6,6 +6,8 @@
 
 PYTHON := .venv/bin/python
 ARGS ?=
+# Dozens of processes are started, and none of them should compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from typer.testing import CliRunner
 
-from orchestration.bench import duck, report
+from orchestration.bench import duck, report, windows
 from orchestration.bench.command import bench
 from orchestration.bench.report import Measure
 from orchestration.bench.runner import EXPERIMENTS, Bench, Scale, WrongResultsError, run
@@ -28,7 +28,7 @@ PROMISED = {
     "frames": {"reprise", "sliding", "spark_sql", "frames", "tuples_of_a_frame", "rows_equal_to_spark_sql"},
     "keys": {"text_keys", "many_keys"},
     "kernels": {"tuples", "milliseconds"},
-    "windows": {"1 queries", "10 queries", "100 queries", "1000 queries"},
+    "windows": {"1 queries", "10 queries"},
     "ingestion": {"debs2013", "traffic", "intel_lab", "ss7", "debs2012"},
 }
 
@@ -40,7 +40,10 @@ def no_spark() -> SparkSession:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in WITHOUT_SPARK else [pytest.mark.spark, pytest.mark.slow]) for name in EXPERIMENTS]
 )
-def test_an_experiment_gives_what_it_promises(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_an_experiment_gives_what_it_promises(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "_QUERIES", (1, 10))  # with more, results are most of what it takes
     start = no_spark if name in WITHOUT_SPARK else lambda: request.getfixturevalue("spark")
     scale = Scale(tuples=200_000, spark_tuples=200_000, repeats=1)
     found = json.loads(json.dumps(run(Bench(Lake(str(tmp_path)), scale, start, Console(quiet=True)), [name])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import date
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +27,16 @@ def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replay.backfill.execute", in_process)
 
 
+every_case = pytest.mark.parametrize(
+    ("name", "clock", "seed"), [(name, clock, seed) for seed, (name, clock) in enumerate(product(SPECS, CLOCKS))]
+)
+
+
 def settings(rng: random.Random) -> dict[str, int]:
     return {"batch_tuples": rng.choice([40, 1000]), "buckets": rng.choice([1, 2, 5]), "tasks": rng.choice([1, 3])}
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
-@pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("seed", range(2))
+@every_case
 def test_days_in_any_order_some_twice_equal_one_replay(lake: Lake, name: str, clock: str, seed: int) -> None:
     #   day   1     2     3     4     5     6          runs, for example: 4, 2..3, 6, 1, 5, 2, 3..4
     #   log  |-x-xx|x---x|-----|xx-x-|-x-x-|x-xx-|
@@ -49,9 +53,7 @@ def test_days_in_any_order_some_twice_equal_one_replay(lake: Lake, name: str, cl
     assert_published(lake, f"{spec['technique']}__s", spec, table)
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
-@pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("seed", range(2))
+@every_case
 def test_a_log_that_grows_is_replayed_where_it_must_be_and_nowhere_else(lake: Lake, name: str, clock: str, seed: int) -> None:
     rng = random.Random(seed)
     spec = with_clock(SPECS[name], clock)

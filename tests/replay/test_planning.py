@@ -120,15 +120,17 @@ def test_ten_times_the_stream_takes_the_same_memory(lake: Lake, tmp_path: Path) 
 
     def tuples(count: int) -> Iterator[pa.Table]:
         rng = np.random.default_rng(0)
-        for first in range(0, count, 500_000):
-            ts = START + np.arange(first, first + 500_000) * 10_000
-            yield pa.table({"ts": pa.array(ts, TIMESTAMP), "key": rng.integers(0, 50, 500_000), "v": rng.normal(size=500_000)})
+        for first in range(0, count, 250_000):
+            ts = START + np.arange(first, first + 250_000) * 10_000
+            yield pa.table({"ts": pa.array(ts, TIMESTAMP), "key": rng.integers(0, 50, 250_000), "v": rng.normal(size=250_000)})
 
     peaks = {}
-    logs = {name: log_writer.append(lake, name, tuples(count), file_rows=250_000) for name, count in (("short", 10**6), ("long", 10**7))}
+    logs = {
+        name: log_writer.append(lake, name, tuples(count), file_rows=125_000) for name, count in (("short", 500_000), ("long", 5_000_000))
+    }
     for name in ("short", "short", "long"):
         days = logs[name].days()
-        plan = plan_days(lake, SPEC, [name], days[0], days[-1], batch_tuples=500_000)
+        plan = plan_days(lake, SPEC, [name], days[0], days[-1], batch_tuples=250_000)
         lake.write_json(plan.folder, PLAN, json.loads(plan.to_json()))
         peaks[name] = _peaks([sys.executable, "-m", "tests.replay.crashing", lake.root, plan.run, "local[2]"], tmp_path / "kernels")
     told = {name: [f"{peak / 1e6:.0f} MB" for peak in found] for name, found in peaks.items()}
