@@ -110,7 +110,7 @@ def _replay_range(
         plan = plan_days(lake, spec, [stream], first, last, run=name, publish=publish, batch_tuples=workplace.batch_tuples)
         context.log.info(f"run {plan.run}: {first} to {last} of {stream}, {plan.span.reason}")
     begun = time.monotonic()
-    replayed = execute(spark, plan, on_progress=lambda now: context.log.info(_told(now)))
+    replayed = execute(spark, plan, on_progress=_BatchLog(context))
     publish_run(plan)
     state = max(replayed.metrics()["state_bytes"].to_pylist(), default=0)
     return Replayed(plan, replayed.progress, time.monotonic() - begun, state, _rejected(workplace, stream))
@@ -195,6 +195,18 @@ def _picture(shown: Shown, spec: Mapping[str, Any], log: Any, days: Collection[d
     most = shown.of_key(shown.keys()[0]) if shown.keys() and by_log_key else shown.rows.slice(0, 0)
     png: bytes = technique_modules()[spec["technique"]].picture(shown, signal_of(workplace, log, spec, most, days), dict(spec))
     return png
+
+
+class _BatchLog:
+    """A log line per batch; at its end a run tells how far it has come once more, and that is not said again."""
+
+    def __init__(self, context: dg.AssetExecutionContext) -> None:
+        self._context, self._batch = context, -1
+
+    def __call__(self, now: Progress) -> None:
+        if now.batch > self._batch:
+            self._context.log.info(_told(now))
+        self._batch = now.batch
 
 
 def _told(now: Progress) -> str:

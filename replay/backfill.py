@@ -58,7 +58,7 @@ def backfill(
         days: which ones; None: all of the log.
         again: also days that stand.
         one_by_one: a run for each day.
-        on_progress: called after every batch.
+        on_progress: called after batches, and at the end of every run.
         settings: further settings of the plan (`batch_tuples`, `buckets`, `publish`, ...).
     """
     done = []

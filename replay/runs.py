@@ -137,6 +137,7 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
     """Carry a plan out, or go on where an earlier process left it.
 
     An interrupt (ctrl-C, Dagster's Terminate) stops the run cleanly and is raised again; the next call with the same plan resumes it.
+    `on_progress` is called after batches, and at the end.
     """
     _ = plan.logs  # other logs than those that it was planned for are refused before Spark asks for them
     watch = Watch(plan)

@@ -73,6 +73,7 @@ def test_a_backfill_tells_how_far_it_has_come(lake: Lake, monkeypatch: pytest.Mo
     def execute(spark: object, plan: Any, *, on_progress: Any) -> Any:
         done = in_process(spark, plan)
         on_progress(done.progress)
+        on_progress(done.progress)  # as at the end of every run
         return done
 
     told: list[str] = []
