@@ -193,7 +193,7 @@ class _Dates(AutoDateLocator):
 
 def dates(axes: Axes) -> None:
     """Event time on the x axis."""
-    locator = _Dates(maxticks=10)
+    locator = _Dates(maxticks=11)  # with fewer there is no interval for spans of nearly five days or hours, and Matplotlib warns
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.xaxis.get_offset_text().set_size(8)
