@@ -13,7 +13,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000}
 LONGEST_US = 2**62
@@ -23,6 +34,7 @@ LONGEST_SHOWN = 120
 # So few digits at a time that Python never refuses to read them.
 _DURATION = re.compile(r"(?P<sign>-?)(?P<parts>(?:\d{1,99}(?:\.\d{1,99})?(?:us|ms|s|m|h|d|w))+)")
 _PART = re.compile(r"(\d+)(?:\.(\d+))?(us|ms|s|m|h|d|w)")
+_UNKNOWN = "unknown_setting"
 
 
 class SpecError(ValueError):
@@ -119,6 +131,16 @@ class Model(BaseModel):
     # Pydantic then makes the models inside of others without a call of `__init__`: errors keep the whole way to their setting.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _all_known(cls, given: object) -> object:
+        # Before all else, or a name that is misspelt would be told as a setting that is missing.
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for name in given if isinstance(given, Mapping) else ():
+            if isinstance(name, str) and name not in known and name not in cls.model_fields:
+                raise PydanticCustomError(_UNKNOWN, "unknown", {"name": name, "allowed": ", ".join(known)})
+        return given
+
 
 class TechniqueSpec(Model):
     """What the specification of every technique starts with."""
@@ -188,9 +210,10 @@ def sentence(problem: ValidationError, spec: Mapping[str, Any]) -> str:
     if kind == "invalid_key":  # YAML reads `on` and `yes` as true, and a whole number as itself
         setting = _setting((*error["loc"][:-1], given), spec)
         return f"{setting}: there is no such setting; {_shown(given)} was given as its name, and names are text."
+    if kind == _UNKNOWN:
+        setting = _setting((*error["loc"], context["name"]), spec)
+        return f"{setting}: there is no such setting; {_shown(given[context['name']])} was given, allowed are {context['allowed']}."
     setting = _setting(error["loc"], spec)
-    if kind == "extra_forbidden":
-        return f"{setting}: there is no such setting; {_shown(given)} was given."
     if kind == "missing":
         return f"{setting}: this setting is missing and has no default."
     if kind == "union_tag_invalid":

@@ -196,13 +196,14 @@ class Everything(Model):
     ({"part": 5}, "part: 5 given; allowed is a mapping of settings."),
     ({"part": {"low": 7, "high": 3}}, "part: low 7 and high 3 given; allowed is a low up to the high."),
     ({"part": MappingProxyType({"low": "x"})}, "part.low: 'x' given; allowed is a whole number."),
-    ({"part": {"inner": 5}}, "part.inner: there is no such setting; 5 was given."),
-    ({"part": {"a\n b": 5}}, r"part.'a\n b': there is no such setting; 5 was given."),
+    ({"part": {"inner": 5}}, "part.inner: there is no such setting; 5 was given, allowed are kind, low, high."),
+    ({"part": {"low": 7, "hihg": 3}}, "part.hihg: there is no such setting; 3 was given, allowed are kind, low, high."),
+    ({"part": {"a\n b": 5}}, r"part.'a\n b': there is no such setting; 5 was given, allowed are kind, low, high."),
     ({"union": "inner"}, "union: 'inner' given; allowed is a mapping with the setting 'kind'."),
     ({"union": {"low": 1}}, "union: {'low': 1} given; allowed is a mapping with the setting 'kind'."),
     ({"union": {"kind": ["x"]}}, "union.kind: ['x'] given; allowed are 'inner', 'other'."),
     ({"union": {"kind": "inner", "low": "x"}}, "union.low: 'x' given; allowed is a whole number."),
-    ({"union": {"kind": "inner", "inner": 5}}, "union.inner: there is no such setting; 5 was given."),
+    ({"union": {"kind": "inner", "inner": 5}}, "union.inner: there is no such setting; 5 was given, allowed are kind, low, high."),
     ({"union": {"kind": "inner", "low": 7, "high": 3}}, "union: low 7 and high 3 given; allowed is a low up to the high."),
 ], ids=str)  # fmt: skip
 def test_every_kind_of_setting_says_what_it_allows(given: dict[str, Any], sentence: str) -> None:
