@@ -39,7 +39,10 @@ def test_what_is_wrong_with_typed_classes_is_told_in_the_same_sentences() -> Non
 @pytest.mark.parametrize(("settings", "sentence"), [
     ({"frame": {"where": "v <"}}, "frame.where: 'v <' given; it does not parse at character 4: a value is missing."),
     ({"frame": {"kind": "delta"}}, "frame.kind: 'delta' given; allowed is 'threshold'."),
-    ({"frame": {"max_gap": "1s"}}, "frame.max_gap: there is no such setting; '1s' was given, allowed are kind, where, min_duration, min_tuples, unknown."),
+    (
+        {"frame": {"max_gap": "1s"}},
+        "frame.max_gap: there is no such setting; '1s' was given, allowed are kind, where, min_duration, min_tuples, unknown.",
+    ),
     ({"frame": {"min_duration": "-1s"}}, "frame.min_duration: '-1s' given; allowed is a duration of zero or more, such as '20s'."),
     ({"frame": {"min_tuples": 0}}, "frame.min_tuples: 0 given; allowed is a number of at least 1."),
     ({"frame": {"min_tuples": True}}, "frame.min_tuples: True given; allowed is a whole number."),
