@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -24,7 +24,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000}
 LONGEST_US = 2**62
@@ -34,11 +33,18 @@ LONGEST_SHOWN = 120
 # So few digits at a time that Python never refuses to read them.
 _DURATION = re.compile(r"(?P<sign>-?)(?P<parts>(?:\d{1,99}(?:\.\d{1,99})?(?:us|ms|s|m|h|d|w))+)")
 _PART = re.compile(r"(\d+)(?:\.(\d+))?(us|ms|s|m|h|d|w)")
-_UNKNOWN = "unknown_setting"
 
 
 class SpecError(ValueError):
     """A specification that cannot be run, told in one sentence: the setting, what was given, what is allowed."""
+
+
+class _UnknownError(ValueError):
+    """A setting that a model does not have, beside those it has."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"there is no setting {name!r}")
+        self.name, self.known = name, known
 
 
 def parse_duration(text: str) -> int:
@@ -138,7 +144,7 @@ class Model(BaseModel):
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for name in given if isinstance(given, Mapping) else ():
             if isinstance(name, str) and name not in known and name not in cls.model_fields:
-                raise PydanticCustomError(_UNKNOWN, "unknown", {"name": name, "allowed": ", ".join(known)})
+                raise _UnknownError(name, known)
         return given
 
 
@@ -210,9 +216,9 @@ def sentence(problem: ValidationError, spec: Mapping[str, Any]) -> str:
     if kind == "invalid_key":  # YAML reads `on` and `yes` as true, and a whole number as itself
         setting = _setting((*error["loc"][:-1], given), spec)
         return f"{setting}: there is no such setting; {_shown(given)} was given as its name, and names are text."
-    if kind == _UNKNOWN:
-        setting = _setting((*error["loc"], context["name"]), spec)
-        return f"{setting}: there is no such setting; {_shown(given[context['name']])} was given, allowed are {context['allowed']}."
+    if isinstance(unknown := context.get("error"), _UnknownError):
+        setting, known = _setting((*error["loc"], unknown.name), spec), ", ".join(unknown.known)
+        return f"{setting}: there is no such setting; {_shown(given[unknown.name])} was given, allowed are {known}."
     setting = _setting(error["loc"], spec)
     if kind == "missing":
         return f"{setting}: this setting is missing and has no default."
