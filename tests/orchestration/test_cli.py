@@ -93,7 +93,10 @@ def framed(where: str) -> dict[str, Any]:
         ),
         (framed("speed << 40"), "frame.where: 'speed << 40' given; it does not parse at character 8: a value is missing."),
         ({**HOURLY, "technique": "magic"}, "technique: 'magic' given; allowed are frames, slicing."),
-        ({**HOURLY, "colour": "red"}, "colour: there is no such setting; 'red' was given."),
+        (
+            {**HOURLY, "colour": "red"},
+            "colour: there is no such setting; 'red' was given, allowed are technique, delay, lateness, algorithm, queries.",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", [["replay", "--stream", "roads"], ["explain"]])
