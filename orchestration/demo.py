@@ -74,9 +74,9 @@ def demo(workplace: Workplace, tell: Callable[[str], None]) -> Iterator[Step]:
         for stream in module.RESULTS:
             key, name = results_key(technique, stream), f"{technique}/{stream}"
             days = place.get_dynamic_partitions(f"{stream}_days")
-            tell(f"{name}: all {len(days)} days in one run, then its checks")
+            tell(f"{name}: {f'all {len(days)} days in one run' if len(days) > 1 else 'its one day'}, then its checks")
             tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
-            yield materialized(defs, place, key, f"{name} {days[0]}..{days[-1]}", tell, tags=tags)
+            yield materialized(defs, place, key, f"{name} {'..'.join(dict.fromkeys([days[0], days[-1]]))}", tell, tags=tags)
             for day in days[1 : 1 + _AGAIN] if stream == "traffic" else []:
                 tell(f"{name}: {day} again, by itself")
                 yield materialized(defs, place, key, f"{name} {day} again", tell, partition_key=day)

@@ -139,22 +139,30 @@ def show_steps(steps: Sequence[dict[str, Any]], lake: str) -> None:
     """What was done, how fast, what was checked, and where to look."""
     from replay.lake import Lake
 
+    names = ("what", "tuples", "results", "seconds", "tuples/s", "checks passed", "not passed")
+    rows = [_step_row(step) for step in steps]
+    told = [at for at in range(len(names)) if any(row[at] for row in rows)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("what", "tuples", "results", "seconds", "tuples/s", "checks passed", "not passed"):
-        table.add_column(name, justify="left" if name in ("what", "not passed") else "right", overflow="fold")
-    for step in steps:
-        numbers = ["" if step[name] is None else f"{step[name]:,}" for name in ("tuples", "results")]
-        speed = f"{step['tuples'] / step['seconds']:,.0f}" if step["tuples"] and step["seconds"] else ""
-        checks = f"{sum(step['checks'].values())} of {len(step['checks'])}" if step["checks"] else ""
-        wrong = [name for name, passed in step["checks"].items() if not passed]
-        failed = step["error"] or ", ".join(f"{name} (warning)" if name in step["warnings"] else name for name in wrong)
-        table.add_row(step["what"], *numbers, f"{step['seconds']:.1f}", speed, checks, failed)
+    for at in told:
+        table.add_column(names[at], justify="left" if names[at] in ("what", "not passed") else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(row[at] for at in told))
     console, root = _out(), Lake(lake).root
     console.print(table)
     console.print(f"lake:    {root}", soft_wrap=True, markup=False)
     if any(step["report"] for step in steps):
         console.print(f"reports: {root}/reports/index.html", soft_wrap=True, markup=False)
     console.print("UI:      make ui", markup=False)
+
+
+def _step_row(step: dict[str, Any]) -> list[str]:
+    """A step as it is shown; nothing where there is nothing to tell."""
+    numbers = ["" if step[name] is None else f"{step[name]:,}" for name in ("tuples", "results")]
+    speed = f"{step['tuples'] / step['seconds']:,.0f}" if step["tuples"] and step["seconds"] else ""
+    checks = f"{sum(step['checks'].values())} of {len(step['checks'])}" if step["checks"] else ""
+    wrong = [name for name, passed in step["checks"].items() if not passed]
+    failed = step["error"] or ", ".join(f"{name} (warning)" if name in step["warnings"] else name for name in wrong)
+    return [step["what"], *numbers, f"{step['seconds']:.1f}", speed, checks, failed]
 
 
 def show_ingested(done: Sequence[dict[str, Any]]) -> None:
