@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engines.contract import BEGINNING, FOREVER, TIMESTAMP
+from engines.contract import TIMESTAMP
 from replay.files import read_file
 from replay.lake import Lake
+from replay.log import FIRST_US, LAST_US
 
 _SUMS = ("tuples", "late", "partials", "results", "state_rows", "state_bytes", "lift_seconds", "combine_seconds", "lower_seconds")
 SCHEMA = pa.schema([
@@ -71,5 +72,5 @@ def metrics_of(lake: Lake, *runs: str) -> pa.Table:
 
 
 def _instant(event_time: int) -> int | None:
-    """Nothing for the ends of time, which no timestamp can show."""
-    return event_time if BEGINNING < event_time < FOREVER else None
+    """Nothing outside of the years 1 to 9999: no date can show the ends of time, nor a watermark that stays behind by millennia."""
+    return event_time if FIRST_US <= event_time <= LAST_US else None
