@@ -18,7 +18,7 @@ from engines.spec import SpecError
 from replay.lake import Lake
 from replay.streams.declaration import Declaration
 from replay.streams.parsed import NoFilesError, StreamError
-from replay.streams.raw import list_files
+from replay.streams.raw import is_set_aside, list_files
 from replay.streams.tasks import Advance, Tasks
 from replay.streams.twins import Part, Twin, twin, twins, write
 from replay.streams.twins.parts import TUPLES_A_BLOCK
@@ -105,7 +105,7 @@ def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks, advanc
 def _others(folder: Lake) -> int:
     """How many files a folder has in which none of the stream's was found."""
     infos = folder.files(folder.root).get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
-    return sum(info.type == pafs.FileType.File and not info.base_name.startswith(".") for info in infos)
+    return sum(info.type == pafs.FileType.File and not is_set_aside(info.path) for info in infos)
 
 
 def made_with(stream: str, raw: str) -> TwinSettings | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -48,6 +48,7 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
     found: list[RawFile] = []
     try:
         infos = files.get_file_info(pafs.FileSelector("", recursive=True, allow_not_found=True))
+        infos = [info for info in infos if not is_set_aside(info.path)]
         tables = sorted({info.path.partition("/_delta_log/")[0] for info in infos if "/_delta_log/" in info.path})
     except OSError as problem:
         raise StreamError(f"stream {declaration.name}: its folder {folder.root} cannot be read ({problem}).") from None
@@ -75,7 +76,26 @@ def list_files(folder: Lake, declaration: Declaration) -> list[RawFile]:
     if not found:
         patterns = " or ".join(repr(form.pattern) for form in declaration.files)
         raise NoFilesError(f"stream {declaration.name}: no file in {folder.root} matches its setting files.pattern, {patterns}.")
-    return sorted({file.name: file for file in reversed(found)}.values(), key=lambda file: natural(file.name))
+    files_by_name = {file.name: file for file in reversed(found)}
+    _check_copies(folder, declaration, files_by_name)
+    return sorted(files_by_name.values(), key=lambda file: natural(file.name))
+
+
+def is_set_aside(path: str) -> bool:
+    """Whether a file is none to be read: hidden, such as what editors and file systems put beside it, or of a job that has not ended."""
+    return any(part.startswith(".") or part == "_temporary" for part in path.split("/"))
+
+
+def _check_copies(folder: Lake, declaration: Declaration, names: Iterable[str]) -> None:
+    """Refuse a file that is there compressed, too: its records would be there twice."""
+    seen: dict[str, str] = {}
+    for name in sorted(names):
+        other = seen.setdefault(name.removesuffix(_compression(name)[0]), name)
+        if other != name:
+            raise StreamError(
+                f"stream {declaration.name}: {other!r} and {name!r} in its folder {folder.root} are one file, once compressed; "
+                "allowed is one of them."
+            )
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:

@@ -89,6 +89,8 @@ def test_files_that_are_no_originals_are_passed_over_and_told(tmp_path: Path) ->
     assert PASSED_OVER not in origin
     (folder / "sept.dat").write_text("x")
     (folder / ".hidden").write_text("x")
+    (folder / "_temporary").mkdir()
+    (folder / "_temporary" / "part-0.csv").write_text("x")
     _, origin = provide(declaration("traffic"), str(tmp_path), InProcess(), TwinSettings(1000))
     assert origin["kind"] == "twin"
     assert origin[PASSED_OVER] == f"1 files in {folder}, none of which matches the setting files.pattern"
