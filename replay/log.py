@@ -82,6 +82,12 @@ class Log:
             if actions[name].null_count:
                 raise LakeError(f"log {address}: the statistic {name} of a file cannot be read; {_ANEW}.")
         first, rows = _int64(actions, "min.arrival"), _int64(actions, "num_records")
+        paths = actions["path"].to_pylist()
+        if foreign := [path for path, arrival in zip(paths, first, strict=True) if not _named_for(path, arrival)]:
+            raise LakeError(
+                f"log {address}: the file {foreign[0]} was written by something else (compact, OPTIMIZE, z_order or the like), which does "
+                f"not keep the order of arrival; restore the table's version before that, or {_ANEW}."
+            )
         if len(gaps := np.flatnonzero(first != np.cumsum(rows) - rows)):
             given, expected = first[gaps[0]], (np.cumsum(rows) - rows)[gaps[0]]
             raise LakeError(
@@ -90,7 +96,7 @@ class Log:
             )
         return cls(
             lake, address, str(table.metadata().id), table.version(), schema,
-            paths=actions["path"].to_pylist(),
+            paths=paths,
             first=first,
             rows=rows,
             clock=_int64(actions, "max.clock"),
@@ -136,7 +142,7 @@ class Log:
         return min((self._first_changed_by(later) for later in range(version + 1, self.version + 1)), default=self.end)
 
     def _first_changed_by(self, version: int) -> int:
-        """The first arrival that a commit wrote; one that does not say so, or is no longer known, may have changed everything."""
+        """The first arrival that a commit wrote: none if it names no file, any if it does not say so or is no longer known."""
         if version not in self._commits:
             # Not by deltalake's history: of a log that has grown since it gives later commits under the numbers of earlier ones.
             try:
@@ -145,13 +151,19 @@ class Log:
             except FileNotFoundError:
                 lines = []
             told = (json.loads(line).get("commitInfo", {}) for line in lines if b"commitInfo" in line)
-            self._commits[version] = max((int(info[FIRST_CHANGED]) for info in told if FIRST_CHANGED in info), default=0)
+            unsaid = self.end if lines and not _names_files(lines) else 0
+            self._commits[version] = max((int(info[FIRST_CHANGED]) for info in told if FIRST_CHANGED in info), default=unsaid)
         return self._commits[version]
 
     @cached_property
     def _commits(self) -> dict[int, int]:
         """What was found out about commits: a schedule asks of every day, and most of them ask about the same ones."""
         return {}
+
+
+def file_name(arrival: int) -> str:
+    """How the name of a file begins whose first arrival this is: who rewrites a table gives its files other names."""
+    return f"{arrival:016d}"
 
 
 def normalised(schema: pa.Schema) -> pa.Schema:
@@ -190,6 +202,16 @@ def day_end(day: date) -> int:
 def instant(event_time: int) -> str:
     """An event time as people read it."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=event_time)).isoformat(sep=" ", timespec="milliseconds")
+
+
+def _named_for(path: str, arrival: int) -> bool:
+    """Whether a file's name tells that this is its first arrival, and so that its rows are as the log wrote them."""
+    return path.rpartition("/")[2].startswith(f"{file_name(arrival)}-")
+
+
+def _names_files(commit: Sequence[bytes]) -> bool:
+    """Whether a commit adds files or removes some: that of a vacuum does not, nor does one of another property of the table."""
+    return any(json.loads(line).keys() & {"add", "remove"} for line in commit)
 
 
 def _int64(actions: pa.Table, name: str) -> NDArray[np.int64]:

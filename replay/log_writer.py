@@ -21,7 +21,7 @@ from engines.spec import SpecError
 from replay.files import FILE_ROWS, Written, delta_type, write_file
 from replay.lake import Lake, LakeError
 from replay.lifting import check_tuples
-from replay.log import DAY_US, FIRST_CHANGED, FORMAT, OWN_COLUMNS, Log, day_of, times_of
+from replay.log import DAY_US, FIRST_CHANGED, FORMAT, OWN_COLUMNS, Log, day_of, file_name, times_of
 
 _PROPERTIES = {
     # Statistics of every column, not of the first 32: a profile tells what is missing from them.
@@ -198,7 +198,7 @@ def by_day(rows: pa.Table) -> Iterator[pa.Table]:
 
 def write_day(lake: Lake, address: str, rows: pa.Table) -> Written:
     """One file of one day."""
-    name = f"{rows['arrival'][0].as_py():016d}"
+    name = file_name(rows["arrival"][0].as_py())
     return write_file(lake, address, rows, name=name, partition={"day": day_of(rows["clock"][0].as_py()).isoformat()})
 
 
