@@ -98,7 +98,8 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
             # Asked for only if a twin has to be made: originals start no session for it.
             return workplace.tasks(_TUPLE_BYTES * wanted.tuples)(function, arguments, weigh)
 
-        folder, origin = provide(declaration, workplace.raw, tasks, wanted)
+        asked = config.tuples is not None or config.seed is not None
+        folder, origin = provide(declaration, workplace.raw, tasks, wanted, log_in=None if asked else workplace.place)
         if PASSED_OVER in origin:
             context.log.warning(f"the twin of {stream} is used, for there are {origin[PASSED_OVER]}")
         size = sum(sizes(folder, declaration, list_files(folder, declaration)).values())

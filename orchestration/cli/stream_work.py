@@ -117,7 +117,7 @@ def ingest_streams(
     done = []
     with _place(master) as place, _stopping("nothing of this ingestion is stored"):
         for stream in chosen:
-            found, why = _ingest(stream, Lake(lake), raw, wanted.get(stream.name), place)
+            found, why = _ingest(stream, Lake(lake), raw, wanted.get(stream.name), place, asked=bool(settings))
             if settings and why:
                 typer.echo(f"{', '.join(settings)}: given, but not used for {stream.name}, {why}.", err=True)
             done.append(found.document())
@@ -154,11 +154,11 @@ def profiled(stream: str, lake: str, out: str, master: str | None) -> tuple[dict
     return found.document(), str(Path(out).resolve())
 
 
-def _ingest(stream: Declaration, lake: Lake, raw: str, wanted: TwinSettings | None, place: _Place) -> tuple[Ingested, str]:
+def _ingest(stream: Declaration, lake: Lake, raw: str, wanted: TwinSettings | None, place: _Place, *, asked: bool) -> tuple[Ingested, str]:
     """What was done, and why no twin was."""
     with working(f"looking for raw files of {stream.name}", wanted.tuples if wanted else 1, "tuples") as advance:
         tasks, inside = place.for_twin(wanted or TwinSettings(), advance)
-        folder, origin = provide(stream, raw, tasks, wanted, inside)
+        folder, origin = provide(stream, raw, tasks, wanted, inside, log_in=None if asked else lake)
     if PASSED_OVER in origin:
         typer.echo(f"{stream.name}: the twin is used, for there are {origin[PASSED_OVER]}.", err=True)
     size = sum(sizes(folder, stream, list_files(folder, stream)).values())

@@ -2,21 +2,24 @@
 
 Originals are looked for in `<raw>/<stream>`, twins are kept in `<raw>/<stream>__twin`, beside a note of what they were made with:
 another size or seed makes another twin. Which of the two it was goes into the log's manifest. Originals that are there and cannot be
-read are never replaced by a twin.
+read are never replaced by a twin, nor are those that are in the log and have gone, unless a twin was asked for.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow.fs as pafs
+from deltalake.exceptions import DeltaError
 
 from engines.spec import SpecError
 from replay.lake import Lake
 from replay.streams.declaration import Declaration
+from replay.streams.manifest import read_manifest
 from replay.streams.parsed import NoFilesError, StreamError
 from replay.streams.raw import is_set_aside, list_files
 from replay.streams.tasks import Advance, Tasks
@@ -43,7 +46,13 @@ class TwinSettings:
 
 
 def provide(
-    declaration: Declaration, raw: str, tasks: Tasks, settings: TwinSettings | None = None, advance: Advance | None = None
+    declaration: Declaration,
+    raw: str,
+    tasks: Tasks,
+    settings: TwinSettings | None = None,
+    advance: Advance | None = None,
+    *,
+    log_in: Lake | None = None,
 ) -> tuple[Lake, dict[str, Any]]:
     """The folder with a stream's files, and where they come from.
 
@@ -53,9 +62,10 @@ def provide(
         tasks: where a twin is made.
         settings: how large a twin, if one is needed; None: as it was made before, or the default.
         advance: told how many tuples of a twin are made, where `tasks` are of this process.
+        log_in: the lake with the log, if no twin was asked for: originals that are in it are then not replaced by one.
 
     Raises:
-        StreamError: the originals cannot be read, or there are none and no twin either.
+        StreamError: the originals cannot be read, or there are none and no twin either, or none that may replace them.
     """
     originals = Lake(f"{raw}/{declaration.name}")
     if originals.local and Path(originals.root).is_file():
@@ -65,6 +75,11 @@ def provide(
     except NoFilesError as problem:
         if declaration.name not in twins():
             raise
+        if log_in is not None and _is_of_originals(log_in, declaration.name):
+            raise StreamError(
+                f"{str(problem).removesuffix('.')}, but its log was made from original files; "
+                "allowed is to put them back, or to ask for a twin by its tuples or its seed."
+            ) from None
         if settings is None and (made := made_with(declaration.name, raw)) is not None:
             settings = made
         try:
@@ -100,6 +115,14 @@ def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks, advanc
     except OSError as problem:
         raise StreamError(f"stream {stream}: its twin cannot be written in {folder} ({problem.strerror or problem}).") from None
     return Lake(str(folder))
+
+
+def _is_of_originals(lake: Lake, stream: str) -> bool:
+    """Whether a log was made from originals."""
+    with suppress(DeltaError):  # what is wrong with it is told by its ingestion
+        known = read_manifest(lake, stream)
+        return known is not None and known.origin == ORIGINAL
+    return False
 
 
 def _others(folder: Lake) -> int:

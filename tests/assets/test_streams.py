@@ -31,7 +31,12 @@ def workplace(tmp_path: Path) -> Workplace:
 def ingested(workplace: Workplace, content: str) -> dg.ExecuteInProcessResult:
     """A file of calls, ingested, without checks."""
     Path(workplace.raw, "calls", "may.csv").write_text(content)
-    job = dg.define_asset_job("alone", selection=dg.AssetSelection.assets(KEY).without_checks())
+    return materialized(workplace, KEY)
+
+
+def materialized(workplace: Workplace, key: dg.AssetKey) -> dg.ExecuteInProcessResult:
+    """A stream, without checks."""
+    job = dg.define_asset_job("alone", selection=dg.AssetSelection.assets(key).without_checks())
     found = dg.Definitions.merge(build_defs(workplace), dg.Definitions(jobs=[job])).resolve_job_def("alone")
     with dg.DagsterInstance.ephemeral() as instance:
         return found.execute_in_process(instance=instance, raise_on_error=False)
@@ -51,6 +56,18 @@ def test_a_table_that_is_no_log_is_refused_with_a_sentence(workplace: Workplace)
     done = ingested(workplace, "when,cost\n2024-05-01T00:00:00,1.5\n")
     assert not done.success
     assert failure(done).startswith(f"log {address}: a Delta table with the description None found; allowed is ")
+
+
+def test_originals_that_have_gone_are_not_replaced_by_a_twin_that_nobody_asked_for(workplace: Workplace) -> None:
+    file = Path(workplace.raw, "traffic", "a.csv")
+    file.parent.mkdir()
+    file.write_text("detectorid,starttime,volume,speed,occupancy,status,dqflags\n1,2011-09-15 00:00:00-07,3,55,1,2,0\n")
+    key = dg.AssetKey(["streams", "traffic"])
+    assert materialized(workplace, key).success
+    file.unlink()
+    done = materialized(workplace, key)
+    assert failure(done).startswith(f"stream traffic: no file in {file.parent} matches its setting files.pattern, '*.csv', but its log was")
+    assert not Path(workplace.raw, "traffic__twin").exists()
 
 
 def test_of_many_rejects_the_first_are_shown_and_no_more_are_read(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,24 @@ def test_settings_of_a_twin_that_is_not_used_are_told(streams: Run, tmp_path: Pa
     assert "not used" not in streams("ingest", "dye", "--tuples", "10")[2]
 
 
+def test_originals_that_have_gone_are_replaced_by_a_twin_only_if_one_is_asked_for(streams: Run, tmp_path: Path) -> None:
+    (tmp_path / "raw/traffic").mkdir()
+    file = tmp_path / "raw/traffic/a.csv"
+    file.write_text("detectorid,starttime,volume,speed,occupancy,status,dqflags\n1,2011-09-15 00:00:00-07,3,55,1,2,0\n")
+    streams("ingest", "traffic")
+    file.rename(tmp_path / "away.csv")
+    before = sorted((tmp_path / "lake").rglob("*"))
+    status, _, said = streams("ingest", "traffic")
+    assert (status, said.splitlines()[-1]) == (
+        2, f"stream traffic: no file in {tmp_path}/raw/traffic matches its setting files.pattern, '*.csv', "
+        "but its log was made from original files; allowed is to put them back, or to ask for a twin by its tuples or its seed.",
+    )  # fmt: skip
+    assert sorted((tmp_path / "lake").rglob("*")) == before and not (tmp_path / "raw/traffic__twin").exists()
+    _, (done,), _ = streams("ingest", "traffic", "--tuples", "10")
+    assert (done["origin"]["kind"], done["tuples"]) == ("twin", 10)
+    assert streams("ingest", "traffic")[0] == 0  # of a twin, one is wanted
+
+
 def test_files_that_are_no_originals_are_told(streams: Run, tmp_path: Path) -> None:
     (tmp_path / "raw/traffic").mkdir()
     (tmp_path / "raw/traffic/a.dat").write_text("x")
