@@ -112,7 +112,7 @@ class _Ingestion:
     def run(self, origin: dict[str, Any]) -> Ingested:
         known = read_manifest(self.lake, self.declaration.name)
         log = Log.open(self.lake, self.address) if self.lake.table(self.address) is not None else None
-        if log is not None and known is None:
+        if log is not None and (known is None or known.rows != log.end):
             raise StreamError(
                 f"stream {self.declaration.name}: the log {self.address} was not made from raw files; allowed is a name without one."
             )

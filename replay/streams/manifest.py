@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow.fs as pafs
+from deltalake import DeltaTable
 
 from replay.lake import Lake
 from replay.streams.raw import RawFile
@@ -73,11 +74,20 @@ def read_manifest(lake: Lake, stream: str) -> Manifest | None:
     table = lake.table(lake.address("streams", stream))
     if table is None:
         return None
-    last = table.history(limit=1)[0]
-    content = lake.read_json(_folder(lake, stream), f"{last[INGESTION]}.json") if INGESTION in last else None
+    named = ingestion_of(table)
+    content = lake.read_json(_folder(lake, stream), f"{named}.json") if named else None
     if content is None:
         return None
     return Manifest(**{**content, "files": [Entry(**entry) for entry in content["files"]]})
+
+
+def ingestion_of(table: DeltaTable) -> str | None:
+    """The ingestion that the newest of a table's commits names that names any: those of others, such as of a vacuum, name none."""
+    for limit in (1, None):  # they are rare
+        for entry in table.history(limit):
+            if INGESTION in entry:
+                return str(entry[INGESTION])
+    return None
 
 
 def forget_older(lake: Lake, stream: str, ingestion: str) -> None:

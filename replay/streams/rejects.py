@@ -13,7 +13,7 @@ from deltalake import CommitProperties, Schema
 from deltalake.transaction import create_table_with_add_actions
 
 from replay.lake import Lake
-from replay.streams.manifest import INGESTION
+from replay.streams.manifest import INGESTION, ingestion_of
 from replay.streams.splitting import Outcome
 from replay.streams.staging import REJECTS
 from replay.streams.tasks import Tasks
@@ -61,11 +61,7 @@ def replace_rejects(
 def rejects_are_of(lake: Lake, stream: str, ingestion: str) -> bool:
     """Whether the table holds the rejects of this ingestion, and not of one that was interrupted behind them."""
     table = lake.table(rejects_address(lake, stream))
-    for limit in (1, None):  # commits of others, such as of a vacuum, name none, and are rare
-        named = [entry[INGESTION] for entry in table.history(limit) if INGESTION in entry] if table else []
-        if named:
-            return bool(named[0] == ingestion)
-    return False
+    return table is not None and ingestion_of(table) == ingestion
 
 
 def read_rejects(lake: Lake, stream: str) -> pa.Table:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
 
 from replay.claims import claimed
 from replay.lake import LakeError
+from replay.log_writer import append
 from replay.streams import ingest as ingesting
 from replay.streams import staged_files
 from replay.streams.declaration import Declaration
@@ -71,6 +73,23 @@ def test_rejects_that_were_vacuumed_still_stand(place: Place) -> None:
     assert table is not None
     table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     assert place.ingest(declared()).read == []
+
+
+def test_a_log_that_was_vacuumed_is_brought_up_to_date_as_any_other(place: Place) -> None:
+    place.ingest(declared(), {"a.csv": "1,1\n"})  # leaves a file that the log no longer has
+    table = place.lake.table(place.lake.address("streams", "s"))
+    assert table is not None and table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert place.ingest(declared()).read == []
+    done = place.ingest(declared(), {"b.csv": "4,4\n"})
+    assert done.read == ["b.csv"] and done.changed == len(place.rows()) - 1
+    assert nothing_but(place.rows(), "v")[-1] == (4,)
+
+
+def test_a_log_that_others_wrote_to_is_left_alone(place: Place) -> None:
+    append(place.lake, "s", pa.table({"ts": pa.array([5], pa.timestamp("us", tz="UTC")), "v": [4]}))
+    with pytest.raises(StreamError, match=r"^stream s: the log .*/streams/s was not made from raw files; allowed is a name without one\.$"):
+        place.ingest(declared(), {"b.csv": "4,4\n"})
+    assert len(place.rows()) == 3
 
 
 def test_what_a_killed_ingestion_has_staged_is_removed_by_the_next(place: Place) -> None:
