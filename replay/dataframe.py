@@ -39,6 +39,7 @@ from replay.placement import labels
 from replay.plan import Plan, serialised
 from replay.progress import note_status
 from replay.runs import cause_of, new_run_id, start_query
+from replay.sink import settle
 from replay.span import Span
 
 _STREAM = "stream"
@@ -139,6 +140,7 @@ def _follow(query: StreamingQuery, plan: Plan, claim: ExitStack) -> None:
         else:
             # Read to its end, or stopped: of a stream that may go on for ever the two are the same.
             note_status(plan, "ended")
+            settle(plan.lake, plan.run)
 
 
 class _Lift:

@@ -39,7 +39,7 @@ from replay.outputs import create_tables
 from replay.plan import PLAN, Plan, columns_of, serialised
 from replay.processor import Processor
 from replay.progress import STATUS, Progress, Watch, finished, note_status
-from replay.sink import commit_batch
+from replay.sink import commit_batch, settle
 from replay.span import Span, whole
 
 _POLL_SECONDS = 0.1
@@ -148,6 +148,7 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
         if not finished(plan, metrics_of(plan.lake, plan.run)):
             note_status(plan, "cancelled")
             raise RunError(f"run {plan.run}: its query was stopped before its end, though not by this process; resume the run.")
+        settle(plan.lake, plan.run)
         note_status(plan, "succeeded")
         progress = watch.progress()
         if on_progress:

@@ -73,6 +73,8 @@ def test_the_same_log_twice_gives_the_same_bytes_in_order_of_key(spark: SparkSes
     log_writer.append(lake, "s", stream(11), file_rows=60)
     first, second = (execute(spark, plan_run(lake, spec, ["s"], batch_tuples=120, early=False)).final() for _ in range(2))
     assert first.equals(second)
+    metrics = lake.table(lake.metrics)
+    assert metrics is not None and len(metrics.file_uris()) == 2 < metrics.to_pyarrow_table().num_rows  # one for each run
 
 
 def test_two_streams_advance_together_and_a_short_one_holds_nothing_up(spark: SparkSession, lake: Lake) -> None:
