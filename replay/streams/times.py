@@ -6,7 +6,6 @@ that does not exist, is no time; what becomes of its record is decided in `recor
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from replay.log import FIRST_US, LAST_US
 from replay.streams.declaration import UNITS_PER_SECOND, Time
+from replay.streams.patterns import by_pattern
 from replay.streams.values import REAL, WHOLE, Mask, begins_with, convert, trimmed, whole
 
 FURTHEST_US = 2**61
@@ -151,7 +151,7 @@ def _from_texts(values: pa.Array, time: Time, origin_us: int) -> Times:
 def _by_pattern(texts: pa.Array, form: str, time: Time) -> Times:
     """Texts by `iso`, with a zone of their own or without, or by a pattern."""
     if form != "iso":
-        moments = _strptime(texts, form)
+        moments = by_pattern(texts, form)
         if moments.type.tz is None:
             moments = _localised(moments, time)
         us, there = _numbers(moments.cast(pa.timestamp("us", tz="UTC")).view(pa.int64()))
@@ -195,27 +195,6 @@ def _by_number(texts: pa.Array, unit: str, origin_us: int) -> Times:
     us = us + fraction // (_DECIMALS // max(10**6 // UNITS_PER_SECOND[unit], 1)) + origin_us
     known = there & near
     return _times(np.where(known, us, found.us), known | found.known, np.where(known, units, found.original))
-
-
-def _strptime(texts: pa.Array, pattern: str) -> pa.Array:
-    """Texts by a pattern; the C library takes the 30th of February for the 2nd of March and knows a 60th second, we do not."""
-    moments = pc.strptime(texts, format=pattern, unit="us", error_is_null=True)
-    sixty = pc.or_(pc.match_substring(texts, "60"), pc.match_substring(texts, "61"))
-    doubtful = pc.fill_null(pc.or_(pc.less_equal(pc.day(moments), 3), sixty), False)
-    if not pc.any(doubtful).as_py():
-        return moments
-    names = texts.filter(doubtful).unique()
-    wrong = pa.array([text for text in names.to_pylist() if not _exists(text, pattern)], pa.string())
-    return pc.if_else(pc.is_in(texts, wrong), pa.scalar(None, moments.type), moments) if len(wrong) else moments
-
-
-def _exists(text: str, pattern: str) -> bool:
-    # Like the C library, this may not trip over a space in front of a number.
-    for as_read in (text, re.sub(r"([^\w\s])\s+", r"\1", text)):
-        with suppress(ValueError):
-            datetime.strptime(as_read, pattern)  # noqa: DTZ007 - only whether there is such a day
-            return True
-    return False
 
 
 def _localised(moments: pa.Array, time: Time) -> pa.Array:

@@ -74,6 +74,32 @@ def test_every_day_of_a_year_is_read_by_a_pattern_and_no_other(pattern: str, no_
     assert found.us[:366].tolist() == [int(datetime.strptime(t, pattern).replace(tzinfo=UTC).timestamp()) * 10**6 for t in texts]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "written", "hours"),
+    [("%m/%d/%Y %H:%M:%S%z", "{0.month}/{0.day}/2011 15:04:00-07", 7), ("%m/%d/%Y %H:%M %z", "{0:%m/%d/%Y} 15:04 +14:00", -14),
+     ("%d %b %Y %H:%M", "{0:%d %B %Y} 15:04", 0), ("%d %B %Y %H:%M", "{0.day} {0:%b %Y} 15:04", 0),
+     ("%d%m%Y,%H%M", "{0:%d%m%Y},1504", 0), ("%c", "{0:%a} {0:%b} {0.day:2} 15:04:00 2011", 0),
+     ("%x %I:%M %p", "{0.month}/{0.day}/11 3:04 pm", 0), ("%Y-%j %X", "2011-{0:%j} 15:04:00", 0),
+     ("%H:%M %y %U %a", "15:04 {0:%y %U %A}", 0), ("%H:%M %Y %W %w", "15:04 {0:%Y %W %w}", 0)],
+)  # fmt: skip
+def test_a_day_is_read_however_it_is_written(pattern: str, written: str, hours: int) -> None:
+    moments = [datetime(2011, 1, 1, 15, 4, tzinfo=UTC) + timedelta(days=n) for n in range(365)]
+    found = read_times(pa.array([written.format(moment) for moment in moments]), Time(column="t", format=pattern))
+    assert found.known.all()
+    assert found.us.tolist() == [int((moment + timedelta(hours=hours)).timestamp()) * 10**6 for moment in moments]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [("%Y %j", ["2011 366", "2012 367", "2011 0"]), ("%Y %U %w", ["2011 53 0", "2011 0 0", "2011 53 6"]),
+     ("%y %W %a", ["12 0 Sat", "12 0 Mon", "12 53 Tue"]), ("%c", ["Tue Feb 30 00:00:00 2011"]),
+     ("%Y-%m-%d %H:%M%z", ["2011-02-29 23:30-14", "2011-04-31 00:30+14:00", "2012-02-30 12:00Z"]),
+     ("%d %B %Y %X", ["31 Jun 2011 00:00:00", "30 Jun 2011 23:59:60", "3 Jun 2011 23:59:61"])],
+)  # fmt: skip
+def test_a_day_or_a_second_that_there_is_not_is_no_time(pattern: str, texts: list[str]) -> None:
+    assert read_times(pa.array(texts), Time(column="t", format=pattern)).known.tolist() == [False] * len(texts)
+
+
 @pytest.mark.parametrize("unit", UNITS_PER_SECOND)
 def test_the_largest_and_the_smallest_numbers_are_no_times(unit: str) -> None:
     extremes = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
