@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -116,6 +117,16 @@ def unpack(payload: bytes) -> pa.RecordBatch:
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as a single batch."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else empty(table.schema)
+    """A table as a single batch.
+
+    Raises:
+        StateError: if a column has more text, bytes or elements of lists than a batch can hold: Arrow leaves several, or fails.
+    """
+    with suppress(pa.ArrowInvalid):
+        batches = table.combine_chunks().to_batches()
+        if len(batches) <= 1:
+            return batches[0] if batches else empty(table.schema)
+    raise StateError(
+        f"{table.num_rows} rows with the columns {', '.join(table.column_names)}: a column has more than 2 GiB of text or bytes, or 2**31 "
+        "elements of lists; allowed is less in what is worked on at once, so make batches, or files of the log, shorter."
+    )

@@ -57,9 +57,8 @@ def _judged(plan: Plan, name: str, log: Log, begin: int, end: int) -> Iterator[p
             judge(ts, part.clock_before, clock.behind_us, late)
             late[: part.skip] = late[part.skip + part.take :] = False
             if late.any():
-                at = np.flatnonzero(late)
-                rows = conform(one_batch(parquet.read().take(pa.array(at))), plan.schema, name)
-                yield pa.Table.from_batches([with_watermark(rows, ts, part.clock_before, at, clock)])
+                rows = conform(one_batch(parquet.read().filter(pa.array(late))), plan.schema, name)
+                yield pa.Table.from_batches([with_watermark(rows, ts, part.clock_before, late, clock)])
 
 
 def _of_day(plan: Plan, name: str, day: date) -> pc.Expression:

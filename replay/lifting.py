@@ -38,8 +38,8 @@ class Piece:
     """`ts` and the operator's columns, in order of arrival."""
     clock_before: int
     """The largest ts of everything that arrived before; `BEGINNING`: nothing did."""
-    late_rows: Callable[[NDArray[np.int64]], pa.RecordBatch]
-    """All columns of the stream, `arrival` among them, for these rows of the piece: only late tuples are read in full."""
+    late_rows: Callable[[NDArray[np.bool_]], pa.RecordBatch]
+    """All columns of the stream, `arrival` among them, for the rows of the piece that are marked: only late tuples are read in full."""
     alone: bool = True
     """Whether the tuples of this stream meet no others."""
     alone_before: int = BEGINNING
@@ -102,8 +102,7 @@ def lift_piece(operator: Operator, clock: Clock, piece: Piece, count: int) -> li
     envelopes = []
     home = piece.first % count
     if late_count:
-        at = np.flatnonzero(late)
-        rows = with_watermark(piece.late_rows(at), ts, piece.clock_before, at, clock)
+        rows = with_watermark(piece.late_rows(late), ts, piece.clock_before, late, clock)
         envelopes.append(envelope(home, LATE, pack(rows)))
         tuples = tuples.filter(pa.array(~late))
     alone = Interval(piece.clock_before, max(final, piece.alone_before)) if piece.alone else NOWHERE
@@ -119,9 +118,9 @@ def lift_piece(operator: Operator, clock: Clock, piece: Piece, count: int) -> li
     return [*envelopes, envelope(home, METRICS, json.dumps(numbers).encode())]
 
 
-def with_watermark(rows: pa.RecordBatch, ts: NDArray[np.int64], clock_before: int, at: NDArray[np.int64], clock: Clock) -> pa.RecordBatch:
-    """Late tuples with the watermark before each: `rows` are those at `at` among tuples with the times `ts`."""
-    watermark = np.maximum.accumulate(np.maximum(ts, clock_before))[at] - clock.delay_us
+def with_watermark(rows: pa.RecordBatch, ts: NDArray[np.int64], clock_before: int, late: NDArray[np.bool_], clock: Clock) -> pa.RecordBatch:
+    """Late tuples with the watermark before each: `rows` are those that are marked among tuples with the times `ts`."""
+    watermark = np.maximum.accumulate(np.maximum(ts, clock_before))[late] - clock.delay_us
     schema = late_schema(rows.schema)
     columns = [pa.array(watermark).view(TIMESTAMP) if name == "watermark" else rows[name] for name in schema.names]
     return pa.record_batch(columns, schema=schema)

@@ -84,7 +84,7 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
     def step(envelopes: list[Envelope]) -> None:
         steps.append([bucket.step(e for e in envelopes if e.bucket == b) for b, bucket in enumerate(group)])
 
-    tuples = one_batch(_with_arrival(table))
+    tuples = _with_arrival(table)
     for first in range(0, tuples.num_rows, batch_rows):
         batch, envelopes = tuples.slice(first, batch_rows), list[Envelope]()
         for stream in streams:
@@ -104,9 +104,10 @@ def _with_arrival(table: pa.Table) -> pa.Table:
     return table if "arrival" in table.schema.names else table.append_column("arrival", pa.array(np.arange(table.num_rows)))
 
 
-def _piece(stream: str, first: int, rows: pa.RecordBatch, operator: Operator, clock_before: int, *, alone: bool) -> Piece:
-    wanted = pa.record_batch({name: rows[name] for name in dict.fromkeys(["ts", *operator.columns])})
-    return Piece(stream, first, wanted, clock_before, lambda at: rows.take(pa.array(at)), alone)
+def _piece(stream: str, first: int, rows: pa.Table, operator: Operator, clock_before: int, *, alone: bool) -> Piece:
+    """Rows of a batch. Only the columns that are read are put together: of all rows the others may be more than Arrow can hold in one."""
+    wanted = one_batch(rows.select(list(dict.fromkeys(["ts", *operator.columns]))))
+    return Piece(stream, first, wanted, clock_before, lambda late: one_batch(rows.filter(pa.array(late))), alone)
 
 
 def _gather(steps: list[list[Step]], operator: Operator, schema: pa.Schema, reached: int) -> Run:

@@ -41,10 +41,10 @@ def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schem
             return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array([part.stream]))
         return rows[name] if name in there else pa.nulls(rows.num_rows, schema.field(name).type)
 
-    def late_rows(at: NDArray[np.int64]) -> pa.RecordBatch:
+    def late_rows(late: NDArray[np.bool_]) -> pa.RecordBatch:
         with pq.ParquetFile(files.open_input_file(part.path)) as parquet:
-            late = one_batch(parquet.read(use_threads=False).take(pa.array(at + part.skip)))
-        return conform(late, schema, part.stream)
+            rows = parquet.read(use_threads=False).slice(part.skip, part.take)
+        return conform(one_batch(rows.filter(pa.array(late))), schema, part.stream)
 
     tuples = pa.record_batch([column(name) for name in wanted], names=wanted)
     # Later files' least times, and the final watermark of the whole log for files that do not exist yet.

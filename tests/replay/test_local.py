@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from engines import build
 from engines.contract import TIMESTAMP
 from engines.spec import SpecError
+from engines.state import StateError, one_batch
 from replay import local
 from replay.log import FIRST_US, LAST_US
 
@@ -49,3 +51,22 @@ def test_what_cannot_be_replayed_is_refused(technique: str, stream: pa.Table, se
 def test_the_first_and_the_last_time_of_all_are_replayed(technique: str, time: int) -> None:
     run = local.run(build(SPECS[technique]), table(time))
     assert run.final["tuples"].to_pylist() == [1] * (2 if technique == "slicing" else 1)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_tables_with_more_text_than_arrow_holds_in_a_batch_lose_no_tuple(streams: int) -> None:
+    """Only what is read is put together, a batch at a time: 22 texts of 100 MB, and the last tuple is late."""
+    text = pa.array(["x" * 100_000_000])
+    rows = table(*range(1, 22), 0, note=pa.chunked_array([text] * 22))
+    if streams > 1:
+        rows = rows.append_column("stream", pa.array(["a", "b"] * 11))
+    run = local.run(build(SPECS["slicing"]), rows, batch_rows=8)
+    assert (run.final["tuples"].to_pylist(), run.late.num_rows) == ([21, 21], 1)
+    assert pc.binary_length(run.late["note"]).to_pylist() == [100_000_000]
+
+
+def test_what_does_not_fit_into_a_batch_is_refused_in_a_sentence() -> None:
+    """Lists of nothing: of them alone that many take no memory."""
+    many = pa.ListArray.from_arrays(pa.array([0, 2**30], pa.int32()), pa.nulls(2**30))
+    with pytest.raises(StateError, match=r"^2 rows with the columns v: a column has more than 2 GiB .* shorter\.$"):
+        one_batch(pa.table({"v": pa.chunked_array([many, many])}))
