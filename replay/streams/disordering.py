@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from engines.contract import BEGINNING
 from replay.disorder import Delays
@@ -57,24 +58,31 @@ def disorder_log(lake: Lake, stream: str, new: str, delays: Delays, tasks: Tasks
     address = lake.address("streams", new)
     if lake.table(address) is not None:
         raise LakeError(f"stream {new}: there is a log of that name; allowed is a new one.")
-    moves = "ts" if "ts" in log.schema.names else "end"
-    with stage_of(lake, new) as stage:
-        stage.make_folder(stage.root)
-        files = [
-            _File(lake, log.address, path, int(log.first[at]), int(log.rows[at]), at, moves, delays, stage)
-            for at, path in enumerate(log.paths)
-        ]
-        staged = tasks(_stage, files, lambda task: task.rows)
-        runs = [run for found, _ in staged for run in found]
-        sample = Sample.empty()
-        for _, part in staged:
-            sample = sample.merged(part)
-        places, maxima = located(stage, runs, sample, ARRIVED, moves, file_rows, tasks)
-        stretches = by_value(runs, places, maxima, first=0, clock=BEGINNING, arrived=BEGINNING)
-        written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: task.stretch.rows)
-        told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
-        commit(lake, address, log.schema, [file.action() for part in written for file in part], told, onto=None)
+    try:
+        with stage_of(lake, new) as stage:
+            _disorder(log, stream, address, delays, stage, tasks, file_rows)
+    except (DeltaError, OSError) as problem:
+        told = str(problem).splitlines()[0]
+        raise LakeError(f"stream {new}: the lake {lake.root} cannot be read or written ({told}); nothing of it is stored.") from problem
     return Log.open(lake, address)
+
+
+def _disorder(log: Log, stream: str, address: str, delays: Delays, stage: Lake, tasks: Tasks, file_rows: int) -> None:
+    lake, moves = log.lake, "ts" if "ts" in log.schema.names else "end"
+    stage.make_folder(stage.root)
+    files = [
+        _File(lake, log.address, path, int(log.first[at]), int(log.rows[at]), at, moves, delays, stage) for at, path in enumerate(log.paths)
+    ]
+    staged = tasks(_stage, files, lambda task: task.rows)
+    runs = [run for found, _ in staged for run in found]
+    sample = Sample.empty()
+    for _, part in staged:
+        sample = sample.merged(part)
+    places, maxima = located(stage, runs, sample, ARRIVED, moves, file_rows, tasks)
+    stretches = by_value(runs, places, maxima, first=0, clock=BEGINNING, arrived=BEGINNING)
+    written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: task.stretch.rows)
+    told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
+    commit(lake, address, log.schema, [file.action() for part in written for file in part], told, onto=None)
 
 
 def disordered_from(log: Log) -> str | None:

@@ -1,7 +1,8 @@
 """Where the tasks of an ingestion run: in this process, or on Spark.
 
 A task is a function of this package and an argument that can be pickled. A `StreamError` of a task is raised here as it is,
-for it is a sentence to a person; anything else is a failure of the job.
+for it is a sentence to a person, and so is an error of storage, such as a full disk, of which one is made; anything else is a
+failure of the job.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from replay.streams.parsed import StreamError
@@ -17,6 +19,7 @@ from replay.streams.parsed import StreamError
 T = TypeVar("T")
 R = TypeVar("R")
 Advance = Callable[[int], None]
+_TOLD = (StreamError, OSError)
 MOST_TASKS, TASKS_A_CORE = 1000, 4
 """More tasks than this Spark is not given: each takes some milliseconds, however little it has to do."""
 
@@ -60,11 +63,8 @@ class OnSpark:
         done = self._context.accumulator(0)
 
         def run(argument: Any) -> Any:
-            try:
-                result = function(argument)
-            except StreamError as problem:
-                return problem
-            done.add(weigh(argument) if weigh else 0)
+            result = _tried(function, argument)
+            done.add(weigh(argument) if weigh and not isinstance(result, _TOLD) else 0)
             return result
 
         tasks = min(len(arguments), max(MOST_TASKS, TASKS_A_CORE * self._context.defaultParallelism))
@@ -72,9 +72,19 @@ class OnSpark:
         with _telling(lambda: int(done.value), self._advance):
             results = job.collect()
         for result in results:
-            if isinstance(result, StreamError):
+            if isinstance(result, _TOLD):
                 raise result
         return results
+
+
+def _tried(function: Callable[[T], R], argument: T) -> R | StreamError | OSError:
+    """What a function returns, or the error that is to be told: raised in a task, Spark would make pages of it."""
+    try:
+        return function(argument)
+    except _TOLD as problem:
+        return problem
+    except DeltaError as problem:  # which cannot be pickled
+        return OSError(str(problem))
 
 
 class _telling:  # noqa: N801 - used like a function

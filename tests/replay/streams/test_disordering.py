@@ -11,6 +11,7 @@ from replay.disorder import Delays, disordered, measure
 from replay.lake import Lake, LakeError
 from replay.log import Log
 from replay.log_writer import append
+from replay.streams import staged_files
 from replay.streams.disordering import disorder_log
 from replay.streams.profile import profile
 from replay.streams.tasks import InProcess
@@ -59,3 +60,17 @@ def test_a_log_that_is_there_is_not_overwritten(lake: Lake) -> None:
     with pytest.raises(LakeError, match="stream s: there is a log of that name; allowed is a new one"):
         disorder_log(lake, "s", "s", DELAYS, InProcess())
     assert Log.open(lake, lake.address("streams", "s")).version == 0
+
+
+def test_a_disk_that_is_full_is_told_in_a_sentence(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    append(lake, "s", ordered(10))
+    monkeypatch.setattr(staged_files.StageWriter, "add", full)
+    with pytest.raises(LakeError) as caught:
+        disorder_log(lake, "s", "late", DELAYS, InProcess())
+    assert str(caught.value) == (
+        f"stream late: the lake {lake.root} cannot be read or written ([Errno 28] No space left on device); nothing of it is stored."
+    )
+    assert lake.table(lake.address("streams", "late")) is None

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from deltalake.exceptions import TableNotFoundError
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from replay.streams import tasks
+from replay.streams import splitting, tasks
 from replay.streams.declaration import declaration
 from replay.streams.parsed import StreamError
 from replay.streams.provide import TwinSettings, generate
@@ -71,6 +72,34 @@ def test_a_refusal_in_a_spark_task_is_the_same_sentence(spark: SparkSession, tmp
     with pytest.raises(StreamError, match="^file b.csv: the column 'detectorid' of the setting columns is missing; found are a, b.$"):
         place.ingest(declaration("traffic"), {"b.csv": "a,b\n1,2\n"}, OnSpark(spark))
     assert place.is_untouched("traffic")
+
+
+@pytest.mark.spark
+def test_a_full_disk_in_a_spark_task_is_told_in_a_sentence(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(splitting, "stage", full)
+    place = Place(tmp_path)
+    with pytest.raises(StreamError) as caught:
+        place.ingest(declaration("intel_lab"), {"data.txt": mote_lines(1, 3)}, OnSpark(spark))
+    assert str(caught.value) == (
+        f"stream intel_lab: its tables in {place.lake.root} cannot be read or written ([Errno 28] No space left on device); "
+        "nothing of this ingestion is stored."
+    )
+    assert place.is_untouched("intel_lab")
+
+
+def no_table(number: int) -> int:
+    if number == 1:
+        raise TableNotFoundError("no log files")
+    return number
+
+
+@pytest.mark.spark
+def test_an_error_of_a_table_in_a_spark_task_is_one_of_storage(spark: SparkSession) -> None:
+    with pytest.raises(OSError, match="^no log files$"):
+        OnSpark(spark)(no_table, [0, 1])
 
 
 @pytest.mark.spark
