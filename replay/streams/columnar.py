@@ -7,10 +7,8 @@ rejected record is its JSON. The names of a Delta table are its schema's: of its
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -26,7 +24,7 @@ from deltalake.exceptions import DeltaError
 from replay.lake import Lake
 from replay.streams.parsed import Parsed, Reject, Rules, StreamError, not_a
 from replay.streams.raw import natural
-from replay.streams.values import Mask, convert, typed
+from replay.streams.values import Mask, convert, typed, without_markers
 
 BATCH_ROWS, BATCH_BYTES = 1 << 16, 32 << 20
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -111,36 +109,12 @@ class Columnar:
         if (name in self.times and not _is_bytes(values.type)) or values.type == kind:
             return values, taken
         if pa.types.is_string(values.type):
-            values, converted = typed(values, kind)
+            values, converted = typed(values, kind, self.nulls)
             return values, taken & converted
         # A whole number that no double is equal to becomes the nearest one, as its digits in a text do.
         exact = not (pa.types.is_integer(values.type) and pa.types.is_floating(kind))
-        return convert(values, lambda these: these.cast(kind, safe=exact))
-
-
-def without_markers(values: pa.Array | pa.ChunkedArray, nulls: Sequence[str]) -> pa.Array | pa.ChunkedArray:
-    """Numbers without NaN and infinities, as far as texts that mean none name them.
-
-    >>> without_markers(pa.array([1.0, float("nan"), float("inf")]), ["NaN"]).to_pylist()
-    [1.0, None, inf]
-    """
-    for marker in not_finite(nulls) if pa.types.is_floating(values.type) else ():
-        found = pc.is_nan(values) if marker == "nan" else pc.equal(values, float(marker))
-        values = pc.if_else(found.fill_null(False), pa.scalar(None, values.type), values)
-    return values
-
-
-def not_finite(nulls: Sequence[str]) -> list[str]:
-    """Which of NaN and the infinities texts name, as Python writes them.
-
-    >>> not_finite(["", "-999", "NaN", "Infinity"])
-    ['nan', 'inf']
-    """
-    named = []
-    for marker in nulls:
-        with suppress(ValueError):
-            named += [] if math.isfinite(float(marker)) else [str(float(marker))]
-    return named
+        values, converted = convert(values, lambda these: these.cast(kind, safe=exact))
+        return without_markers(values, self.nulls), taken & converted
 
 
 def _plain(value: pa.Scalar) -> Any:

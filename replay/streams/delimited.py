@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, Rules, not_a
 from replay.streams.plain import read_plain
-from replay.streams.values import FALSE, TRUE, typed
+from replay.streams.values import FALSE, TRUE, typed, without_markers
 
 _FEW = 64
 _ODD = 0.1
@@ -130,6 +130,7 @@ def _read_lines(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Re
     except pa.ArrowInvalid:
         table, wrong = None, []
     if table is not None and table.num_rows + len(wrong) == len(wanted) and split_fields(form, lines.bytes_of(int(wanted[-1]))) is not None:
+        table = pa.table([without_markers(column, form.nulls) for column in table.columns], names=table.column_names)
         return _Read(table, np.delete(wanted, wrong), [], wanted[wrong].tolist())
     return _read_text(form, lines, wanted)
 
@@ -162,7 +163,7 @@ def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Rea
     rules = Rules(len(line))
     columns = []
     for name, kind in form.types.items():
-        values, taken = typed(table[name].combine_chunks(), kind)
+        values, taken = typed(table[name].combine_chunks(), kind, form.nulls)
         rules.refuse(~taken, not_a(name, kind))
         columns.append(values)
     bad = rules.broken

@@ -7,6 +7,8 @@ value, whatever the type. Numbers stay numbers: a time may be a number or a text
 from __future__ import annotations
 
 import json as json_format
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.json as json
 from numpy.typing import NDArray
 
-from replay.streams.columnar import not_finite, without_markers
 from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, not_a
+from replay.streams.values import numbers_of, without_markers
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,13 @@ class JsonLines:
     def _cleared(self, lines: Lines) -> dict[int, bytes]:
         """The lines with a text or an infinity for no value where a number or a truth value is declared, with null in its place."""
         found = {}
-        texts = [json_format.dumps(marker, ensure_ascii=False).encode() for marker in self.nulls] + [b"Infinity"]
+        texts = "|".join(re.escape(json_format.dumps(marker, ensure_ascii=False)[1:-1]) for marker in self.nulls)
+        suspicious = re.compile(rf'"(?: |\\t)*(?:{texts})(?: |\\t)*"|Infinity|NaN'.encode())
         known = {source for sources in self.sources.values() for source in sources}
         others = {source for name, sources in self.sources.items() if not pa.types.is_string(self.types[name]) for source in sources}
         for at in lines.filled.tolist():
             line = lines.bytes_of(at)
-            content = _object(line) if any(text in line for text in texts) else None
+            content = _object(line) if suspicious.search(line) else None
             if content and len({name for name, _ in content}) == len(content):
                 declared = {name: value for name, value in content if name in known}
                 marked = [name for name, value in declared.items() if name in others and self._is_marker(value)]
@@ -87,7 +90,10 @@ class JsonLines:
         return found
 
     def _is_marker(self, value: Any) -> bool:
-        return value in self.nulls if isinstance(value, str) else isinstance(value, float) and str(value) in not_finite(self.nulls)
+        if isinstance(value, str):
+            return value in self.nulls or value.strip(" \t") in self.nulls
+        named = {str(marker.as_py()) for marker in numbers_of(tuple(self.nulls), pa.float64())}
+        return isinstance(value, float) and not math.isfinite(value) and str(value) in named
 
     def _by_arrow(self, data: bytes) -> pa.Table:
         # A member may be two columns, and is read once for each type.

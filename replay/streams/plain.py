@@ -7,7 +7,6 @@ would take, and as the same values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from replay.streams.lines import Lines
+from replay.streams.values import FALSE, TRUE, without_markers
 
 if TYPE_CHECKING:
     from replay.streams.delimited import Delimited
@@ -33,7 +33,6 @@ _EXACT = 2**53
 """Up to here, divided by a power of ten up to 10^22, a double is the nearest to the decimal number (Clinger 1990)."""
 _POWERS: NDArray[np.float64] = np.power(10.0, np.arange(_DIGITS + 1), dtype=np.float64)
 _NO_QUOTE = 256
-_NUMERIC = re.compile(r"[-.0-9]")
 
 
 def read_plain(form: Delimited, lines: Lines) -> tuple[pa.Table, NDArray[np.int64]] | None:
@@ -84,15 +83,16 @@ def read_plain(form: Delimited, lines: Lines) -> tuple[pa.Table, NDArray[np.int6
             else:
                 values = (wholes if kinds[position] == _WHOLE else longs if kinds[position] == _LONG else reals)[slot, :rows]
                 narrow = values.astype(kind.to_pandas_dtype(), copy=False)
-                yield pa.Array.from_buffers(kind, rows, [valid, pa.py_buffer(narrow)])
+                yield without_markers(pa.Array.from_buffers(kind, rows, [valid, pa.py_buffer(narrow)]), form.nulls)
 
     return pa.table(list(columns()), names=list(form.types)), line[:rows]
 
 
 def is_simple(form: Delimited) -> bool:
-    """Whether lines of a format can be plain: its types are simple, and no number stands for none."""
+    """Whether lines of a format can be plain: its types are simple, and no truth value stands for none."""
     known = all(kind in _KINDS for kind in form.types.values()) and len(set(form.at.values())) == len(form.at)
-    return known and not any(_NUMERIC.match(marker) for marker in form.nulls) and form.delimiter.isascii()
+    truth = pa.bool_() in form.types.values() and not {*TRUE, *FALSE}.isdisjoint(form.nulls)
+    return known and not truth and form.delimiter.isascii()
 
 
 def _without(texts: pa.Array, form: Delimited) -> pa.Array:

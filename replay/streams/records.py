@@ -22,7 +22,7 @@ from replay.log import FIRST_US, LAST_US
 from replay.streams.declaration import NUMBERS, TYPES, Column, Declaration
 from replay.streams.parsed import Parsed, Reject, Rules
 from replay.streams.times import Times, doubles, floats_to_us, read_times, to_us
-from replay.streams.values import Mask, typed
+from replay.streams.values import Mask, typed, without_padded
 
 LINE, ORDER, ARRIVED = "line", "order", "arrived"
 JOINED_BY = "|"
@@ -93,6 +93,8 @@ def _with_columns(declaration: Declaration, table: pa.Table, file_name: str) -> 
             table = table.append_column(name, typed(pa.array([value] * table.num_rows, pa.string()), TYPES[column.type])[0])
         elif name not in there:
             table = table.append_column(name, pa.nulls(table.num_rows, TYPES[column.type]))
+        if column.type == "time" and pa.types.is_string(table[name].type):
+            table = table.set_column(table.column_names.index(name), name, without_padded(table[name], declaration.nulls))
     return table
 
 

@@ -2,13 +2,15 @@
 
 Arrow's conversions take all of an array or nothing. Here the few that they do not take are found by halving, so that a
 value is accepted if, and only if, it would be accepted alone: no result depends on what else was in the same block.
+What stands for no value (`nulls`) is decided here for all formats: a text by its letters, a number by its value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +53,63 @@ def begins_with(texts: pa.Array, pattern: str) -> bool:
     return not first or re.search(pattern.encode(), first[0]) is not None
 
 
-def typed(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Texts as values of a type, as Arrow's reader of CSV takes them: numbers may stand between spaces and tabs."""
+def typed(texts: pa.Array, kind: pa.DataType, nulls: Sequence[str] = ()) -> tuple[pa.Array, Mask]:
+    """Texts as values of a type, as Arrow's reader of CSV takes them: numbers may stand between spaces and tabs.
+
+    So may what stands for no value, but in texts, where it is left to the reader of the format.
+
+    >>> typed(pa.array(["1.5", " NA", "-9.0", "x"]), pa.float64(), ["NA", "-9"])[0].to_pylist()
+    [1.5, None, None, None]
+    """
+    values, taken = _typed(texts, kind)
+    if pa.types.is_string(kind) or not nulls:
+        return values, taken
+    if pa.types.is_boolean(kind) or not taken.all():
+        none = pc.fill_null(pc.match_substring_regex(texts, rf"^[ \t]*(?:{'|'.join(map(re.escape, nulls))})[ \t]*$"), False)
+        values, taken = pc.if_else(none, pa.scalar(None, kind), values), taken | none.to_numpy(zero_copy_only=False)
+    return without_markers(values, nulls), taken
+
+
+def without_markers(values: pa.Array | pa.ChunkedArray, nulls: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """Numbers without those that texts for no value name, however these are written.
+
+    >>> without_markers(pa.array([1.0, -999.0, float("nan"), float("inf")]), ["", "-999", "NaN"]).to_pylist()
+    [1.0, None, None, inf]
+    """
+    for marker in numbers_of(tuple(nulls), values.type):
+        found = pc.is_nan(values) if marker.as_py() != marker.as_py() else pc.equal(values, marker)
+        if pc.any(found).as_py():
+            values = pc.if_else(found.fill_null(False), pa.scalar(None, values.type), values)
+    return values
+
+
+@lru_cache
+def numbers_of(nulls: tuple[str, ...], kind: pa.DataType) -> list[pa.Scalar]:
+    """Those of the texts for no value that are numbers of a type.
+
+    >>> [marker.as_py() for marker in numbers_of(("", "NA", "-999.0", "0.5"), pa.int32())]
+    [-999]
+    """
+    texts = pa.array(nulls, pa.string())
+    if not pa.types.is_integer(kind):
+        return list(typed(texts, kind)[0].drop_null()) if pa.types.is_floating(kind) else []
+    reals, _ = typed(texts, pa.float64())
+    return list(pc.coalesce(typed(texts, kind)[0], convert(reals, lambda these: these.cast(kind))[0]).drop_null())
+
+
+def without_padded(texts: pa.Array | pa.ChunkedArray, nulls: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """Texts without those that stand for none but for spaces and tabs around them.
+
+    >>> without_padded(pa.array([" NA", "NA b", None]), ["NA"]).to_pylist()
+    [None, 'NA b', None]
+    """
+    # Few texts have any, and to trim all of them takes longer than to look.
+    if not any(pc.any(has(texts, blank)).as_py() for has in (pc.starts_with, pc.ends_with) for blank in " \t"):
+        return texts
+    return pc.if_else(pc.is_in(trimmed(texts), pa.array(nulls, pa.string())), pa.scalar(None, pa.string()), texts)
+
+
+def _typed(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Mask]:
     if pa.types.is_boolean(kind):
         is_true = pc.is_in(texts, pa.array(TRUE, texts.type))
         known = pc.or_(is_true, pc.is_in(texts, pa.array(FALSE, texts.type)))

@@ -15,7 +15,7 @@ from replay.streams.parsed import StreamError
 from tests.replay.streams.harness import Place, assert_equals, counts
 from tests.replay.streams.reference import expected
 
-NULLS = ["", "NA"]
+NULLS = ["", "NA", "-99"]
 ENDS = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\r", b"\n\n", b"\r\r\n", b"\n\r"])
 FIXED = {"derandomize": True, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 

@@ -17,7 +17,18 @@ from typing import Any
 
 from engines.spec import format_duration
 from replay.streams.declaration import UNITS_PER_SECOND, Column, Declaration, Files
-from tests.replay.streams.reference_lines import BITS, LONGEST_LINE_BYTES, Line, fields_of, lines_of, single, value_of, whole
+from tests.replay.streams.reference_lines import (
+    BITS,
+    LONGEST_LINE_BYTES,
+    Line,
+    fields_of,
+    is_named,
+    is_none,
+    lines_of,
+    single,
+    value_of,
+    whole,
+)
 from tests.replay.streams.reference_times import EPOCH, LAST_US, NUMBER, Rejected, time_of
 
 
@@ -192,15 +203,13 @@ def _fill(
 ) -> None:  # fmt: skip
     """A record's values, from its fields by column."""
     origin_us = declaration.time.origin if declaration.time.origin is not None else origin_us
-    markers = {marker.encode(files.encoding) for marker in declaration.nulls}
     try:
         for column in declaration.by_name.values():
             if column.from_file is not None:
                 content: tuple[bytes, bool] | None = (re.search(column.from_file, name)[1].encode(), False)  # type: ignore[index]
             else:
                 content = cell(column)
-            # Only a text can be what stands for no value elsewhere, and only between quotes.
-            if content is not None and ((content[1] and column.type == "string") or content[0] not in markers):
+            if content is not None and not is_none(*content, column, files, declaration.nulls):
                 taken[column.name] = value_of(content[0], column, files.encoding)
         record.values = checked(taken, declaration, origin_us)
     except Rejected as problem:
@@ -228,6 +237,8 @@ def json_lines(lines: list[bytes], files: Files, declaration: Declaration, name:
                 column.name: member_of(next((found[s] for s in column.sources if s in found), None), column, declaration)
                 for column in declaration.by_name.values()
             }
+            named = [name for name, column in declaration.by_name.items() if is_named(taken[name], column, declaration.nulls)]
+            taken |= dict.fromkeys(named)
             record.values = checked(taken, declaration, declaration.time.origin or 0)
         except Rejected as problem:
             record.reason = str(problem)
@@ -235,7 +246,9 @@ def json_lines(lines: list[bytes], files: Files, declaration: Declaration, name:
 
 
 def member_of(value: Any, column: Column, declaration: Declaration) -> Any:
-    if value is None or (isinstance(value, str) and value in declaration.nulls):
+    if value is None or (isinstance(value, str) and (value if column.type == "string" else value.strip(" \t")) in declaration.nulls):
+        return None
+    if isinstance(value, Decimal) and not value.is_finite() and column.type in BITS and is_named(float(value), column, declaration.nulls):
         return None
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if column.type == "bool":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from replay.streams.declaration import Column, Files
@@ -123,6 +125,33 @@ def text_of(content: bytes, encoding: str, name: str) -> str:
         return content.decode(encoding)
     except UnicodeDecodeError:
         raise Rejected(f"not text in the declared encoding: {name}") from None
+
+
+def is_none(content: bytes, quoted: bool, column: Column, files: Files, nulls: Sequence[str]) -> bool:
+    """Whether a field stands for no value: by its letters, or as a number that one of `nulls` is too."""
+    markers = {marker.encode(files.encoding) for marker in nulls}
+    if column.type == "string":
+        return content in markers and not quoted
+    try:
+        return content.strip(b" \t") in markers or is_named(value_of(content, column, files.encoding), column, nulls)
+    except Rejected:
+        return False
+
+
+def is_named(value: Any, column: Column, nulls: Sequence[str]) -> bool:
+    """Whether a value is a number that a text of `nulls` is too, however that is written."""
+    if column.type not in (*BITS, "float32", "float64"):
+        return False
+    for marker in nulls:
+        try:
+            number = real(marker, column.type, "")
+        except Rejected:
+            continue
+        if math.isfinite(number) and column.type in BITS:
+            number = Decimal(marker.strip(" \t"))
+        if value == number or (value != value and number != number):
+            return True
+    return False
 
 
 def value_of(content: bytes, column: Column, encoding: str) -> Any:

@@ -281,7 +281,7 @@ def test_a_line_end_between_quotes_belongs_to_the_field_where_the_declaration_sa
 
 def test_scans_with_any_bytes_in_them_are_read_as_the_reference_reads_them() -> None:
     declaration = stream(
-        files={"pattern": "*.cnv", "format": "cnv"}, order="time", time={"column": "t", "format": "number"},
+        files={"pattern": "*.cnv", "format": "cnv"}, order="time", time={"column": "t", "format": "number"}, nulls=["", "x", "123.2"],
         columns=[{"name": "t", "from": "timeS", "type": "time"}, {"name": "f", "from": "flSP"},
                  {"name": "i", "from": "scan", "type": "int32"}],
     )  # fmt: skip

@@ -45,7 +45,8 @@ KINDS = {
         files={"pattern": "*.csv", "delimiter": " ", "quote": None, "short_records": True}, columns=COLUMNS, time=TIME, order="time"
     ),
     "nothing is missing": stream(files={"pattern": "*.csv", "delimiter": ";", "quote": "'"}, columns=COLUMNS, time=TIME, nulls=["NA"]),
-    "a number is missing": stream(files={"pattern": "*.csv"}, columns=COLUMNS, time=TIME, nulls=["", "-99", "0"]),
+    "a number is missing": stream(files={"pattern": "*.csv"}, columns=COLUMNS, time=TIME, nulls=["", "-99", "NaN"]),
+    "a truth value is missing": stream(files={"pattern": "*.csv"}, columns=COLUMNS, time=TIME, nulls=["", "0"]),
 }
 
 
@@ -99,7 +100,7 @@ def test_plain_lines_and_odd_ones_among_them_are_read_as_the_reference_reads_the
     assert_equals(place, done, wanted)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "a number is missing"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "a truth value is missing"])
 def test_what_is_plain_is_not_left_to_the_long_way_round(kind: str) -> None:
     declaration = KINDS[kind]
     types = {c.name: t for c, t in zip(declaration.columns, (pa.string(), pa.int8(), pa.bool_(), pa.int32(), None, pa.string(), pa.int64(),
@@ -158,7 +159,7 @@ def test_whole_numbers_end_where_their_type_does(bits: int) -> None:
     assert lines == plain and values.to_pylist() == [int(texts[line]) for line in plain]
 
 
-def test_where_a_number_stands_for_none_no_line_is_plain() -> None:
-    assert not is_simple(Delimited(1, {"a": 0}, {"a": pa.int64()}, nulls=["", "-99"]))
-    assert is_simple(Delimited(1, {"a": 0}, {"a": pa.int64()}, nulls=["", "NA"]))
+def test_where_a_truth_value_stands_for_none_no_line_is_plain() -> None:
+    assert not is_simple(Delimited(1, {"a": 0}, {"a": pa.bool_()}, nulls=["", "0"]))
+    assert is_simple(Delimited(1, {"a": 0}, {"a": pa.int64()}, nulls=["", "0", "-99"]))
     assert not is_simple(Delimited(1, {"a": 0}, {"a": pa.float32()}))  # a double that is rounded again is not the nearest
