@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from quality.oracles.aggregates import SCALE
+from quality.oracles.aggregates import SCALES
 
 __all__ = ["compared", "equalities", "unlike", "worst"]
 
@@ -27,7 +27,7 @@ def unlike(engine: pl.DataFrame, expected: pl.DataFrame) -> list[str]:
     ["column 'a': the engine has Int64, the oracle Float64", "column 'b': the engine has none, the oracle Int64"]
     """
     found = {name: kind for name, kind in engine.schema.items() if name not in DEPENDS_ON_BATCHES}
-    wanted = {name: kind for name, kind in expected.schema.items() if not name.endswith(SCALE)}
+    wanted = expected.schema
     return [
         f"column {name!r}: the engine has {found.get(name, 'none')}, the oracle {wanted.get(name, 'none')}"
         for name in {**wanted, **found}
@@ -38,40 +38,40 @@ def unlike(engine: pl.DataFrame, expected: pl.DataFrame) -> list[str]:
 def compared(engine: pl.DataFrame, expected: pl.DataFrame, identity: Sequence[str], judged: Iterable[str]) -> pl.DataFrame:
     """Every row of either side, once, with the values of both.
 
-    The columns are those of the identity, `side`, `rows__engine` and `rows__oracle` (how often each has it: more than one is a fault, and
+    The columns are those of the identity, `side`, `engine_rows` and `oracle_rows` (how often each has it: more than one is a fault, and
     the first is shown), and for each value `<name>__engine`, `<name>__oracle`, `<name>__equal`, which is null where one side has no row.
+    A value may have any name: all columns of values, and no others, end so.
 
     >>> engine = pl.DataFrame({"key": ["a", "b", "b"], "sum_v": [0.1 + 0.2, 1.0, 1.0]})
-    >>> expected = pl.DataFrame({"key": ["a", "c"], "sum_v": [0.3, 2.0], "sum_v__scale": [0.3, 2.0]})
-    >>> compared(engine, expected, ["key"], ["sum_v"]).select("key", "side", "rows__engine", "sum_v__equal").rows()
+    >>> expected = pl.DataFrame({"key": ["a", "c"], "sum_v": [0.3, 2.0], SCALES: [{"sum_v": 0.3}, {"sum_v": 2.0}]})
+    >>> compared(engine, expected, ["key"], ["sum_v"]).select("key", "side", "engine_rows", "sum_v__equal").rows()
     [('a', 'both', 1, True), ('b', 'engine only', 2, None), ('c', 'oracle only', 0, None)]
 
     Args:
         engine: final rows.
         expected: what the oracle gave for the same output.
         identity: the columns that name a row.
-        judged: the columns that may differ by `TOLERANCE` of their `<name>__scale`, if the oracle gave one; all others are exact.
+        judged: the columns that may differ by `TOLERANCE` of their scale, if the oracle gave one in `SCALES`; all others are exact.
 
     Raises:
         ValueError: in one sentence, if the columns of both sides are not the same.
     """
-    if problems := unlike(engine, expected):
+    scales = scaled(expected, judged)
+    wanted = expected.drop(SCALES) if scales else expected
+    if problems := unlike(engine, wanted):
         raise ValueError(f"engine and oracle cannot be compared: {'; '.join(problems)}.")
-    names = [name for name in expected.columns if name not in identity and not name.endswith(SCALE)]
-    scales = {name: name + SCALE for name in judged if name + SCALE in expected.columns}
-    sides = [
-        _once(frame, identity, [name for name in frame.columns if name in [*names, *scales.values()]], side)
-        for frame, side in ((engine, "engine"), (expected, "oracle"))
-    ]
+    names = [name for name in wanted.columns if name not in identity]
+    against = [pl.col(SCALES).struct.field(name).first().alias(f"{name}__scale") for name in scales]
+    sides = _once(engine, identity, names, "engine"), _once(expected, identity, names, "oracle", against)
     joined = sides[0].join(sides[1], on=list(identity), how="full", coalesce=True, nulls_equal=True)
-    joined = joined.with_columns(pl.col("rows__engine", "rows__oracle").fill_null(0))
-    in_engine, in_oracle = pl.col("rows__engine") > 0, pl.col("rows__oracle") > 0
+    joined = joined.with_columns(pl.col("engine_rows", "oracle_rows").fill_null(0))
+    in_engine, in_oracle = pl.col("engine_rows") > 0, pl.col("oracle_rows") > 0
     side = pl.when(in_engine & in_oracle).then(pl.lit(BOTH)).when(in_engine).then(pl.lit(ENGINE_ONLY)).otherwise(pl.lit(ORACLE_ONLY))
     values: list[pl.Expr] = []
     for name in names:
-        equal = pl.when(in_engine & in_oracle).then(_equal(name, scales.get(name)))
+        equal = pl.when(in_engine & in_oracle).then(_equal(name, near=name in scales))
         values += [pl.col(f"{name}__engine"), pl.col(f"{name}__oracle"), equal.alias(f"{name}__equal")]
-    return joined.select(*identity, side.alias("side"), "rows__engine", "rows__oracle", *values).sort(*identity)
+    return joined.select(*identity, side.alias("side"), "engine_rows", "oracle_rows", *values).sort(*identity)
 
 
 def equalities(joined: pl.DataFrame) -> dict[str, pl.Expr]:
@@ -95,7 +95,7 @@ def worst(joined: pl.DataFrame, n: int) -> pl.DataFrame:
     """
     wrong = {name: ~equal.fill_null(True) for name, equal in equalities(joined).items()}
     names = list(wrong)
-    twice = (pl.col("rows__engine") > 1) | (pl.col("rows__oracle") > 1)
+    twice = (pl.col("engine_rows") > 1) | (pl.col("oracle_rows") > 1)
     out_of_place = (pl.col("side") != BOTH) | twice
     differing = pl.sum_horizontal(pl.lit(0), *wrong.values())
     furthest = pl.max_horizontal(pl.lit(0.0), *(pl.when(wrong[name]).then(_distance(name, joined)) for name in names))
@@ -109,21 +109,29 @@ def worst(joined: pl.DataFrame, n: int) -> pl.DataFrame:
     )
 
 
-def _once(frame: pl.DataFrame, identity: Sequence[str], names: list[str], side: str) -> pl.DataFrame:
+def scaled(expected: pl.DataFrame, judged: Iterable[str]) -> list[str]:
+    """The columns that are judged, and have a scale in what the oracle gave."""
+    scales = expected.schema.get(SCALES)
+    fields = [field.name for field in scales.fields] if isinstance(scales, pl.Struct) else []
+    return [name for name in judged if name in fields]
+
+
+def _once(frame: pl.DataFrame, identity: Sequence[str], names: list[str], side: str, more: Sequence[pl.Expr] = ()) -> pl.DataFrame:
     """Each identity once, with its first row and the number of its rows: a join would multiply what is there twice."""
-    first = [pl.col(name).first().alias(name if name.endswith(SCALE) else f"{name}__{side}") for name in names]
-    return frame.group_by(*identity, maintain_order=True).agg(pl.len().cast(pl.Int64).alias(f"rows__{side}"), *first)
+    first = [pl.col(name).first().alias(f"{name}__{side}") for name in names]
+    return frame.group_by(*identity, maintain_order=True).agg(pl.len().cast(pl.Int64).alias(f"{side}_rows"), *first, *more)
 
 
-def _equal(name: str, scale: str | None) -> pl.Expr:
+def _equal(name: str, *, near: bool) -> pl.Expr:
     """Null is equal to null and NaN to NaN; a float that is judged need only be near, where its scale is a number."""
     found, expected = pl.col(f"{name}__engine"), pl.col(f"{name}__oracle")
     exact = found.eq_missing(expected)
-    if scale is None:
+    if not near:
         return exact
-    near = ((found - expected).abs() <= TOLERANCE * pl.col(scale)) & pl.col(scale).is_finite()
+    scale = pl.col(f"{name}__scale")
+    within = ((found - expected).abs() <= TOLERANCE * scale) & scale.is_finite()
     # A difference that is NaN counts as larger than anything in polars, and one with a null is unknown: neither is near.
-    return exact | near.fill_null(False)
+    return exact | within.fill_null(False)
 
 
 def _distance(name: str, joined: pl.DataFrame) -> pl.Expr:

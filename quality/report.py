@@ -91,7 +91,7 @@ def page(report: Report) -> str:
     for outcome in report.outcomes:
         if rows := [row for row in outcome.worst if repr(row) not in differing]:
             checks.append(
-                _section(f"Rows that break: {_named(outcome)}", _worst(rows) if "side" in rows[0] else _exact_table(rows), "worst")
+                _section(f"Rows that break: {_named(outcome)}", _worst(rows) if _side_by_side(rows[0]) else _exact_table(rows), "worst")
             )
     pictures = [_section(caption, f'<img alt="{_text(caption)}" src="{_data(png)}">', "whole") for caption, png in report.pictures.items()]
     tables = [_section(caption, _table(rows)) for caption, rows in report.tables.items() if rows]
@@ -150,9 +150,14 @@ def _checks(outcomes: Sequence[Outcome]) -> str:
     return f"<table>{rows}</table>"
 
 
+def _side_by_side(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of engine and oracle both: an aggregate of the engine's own rows may be called `differ`, none `decided`."""
+    return "differ" in row and "decided" not in row
+
+
 def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
     """Two lines for each row, the engine's above the oracle's; what differs is in red, to the last digit, as is what names the row."""
-    of_both = ("differ", "side", *(f"rows__{side}" for side in _SIDES))
+    of_both = ("differ", "side", *(f"{side}_rows" for side in _SIDES))
     names = [name for name in rows[0] if name not in of_both and not name.endswith(("__engine", "__oracle"))]
     values = [name.removesuffix("__engine") for name in rows[0] if name.endswith("__engine") and name not in of_both]
     body = ""
@@ -160,7 +165,7 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
         differ = set(str(row["differ"]).split(", "))  # values that are near enough are not equal, and right
         for side in _SIDES:
             shared = "".join(f'<td rowspan="2" class="time">{_exactly(row[name])}</td>' for name in names) if side == "engine" else ""
-            body += f'<tr class="{side}">{shared}{_side(side, row[f"rows__{side}"])}'
+            body += f'<tr class="{side}">{shared}{_side(side, row[f"{side}_rows"])}'
             if str(row.get("side", "")).endswith(" only") and not str(row["side"]).startswith(side):
                 body += f'<td class="differs" colspan="{len(values)}">has no such row</td></tr>'
                 continue

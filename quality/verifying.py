@@ -14,9 +14,8 @@ from typing import Any
 import polars as pl
 
 from quality.expectations import Expected, Outcome, judge
-from quality.joining import compared, worst
+from quality.joining import compared, scaled, worst
 from quality.oracles import clock, float_columns, identity, oracle, specification
-from quality.oracles.aggregates import SCALE
 from quality.suites.results import COMPARED, DAYS, LATE, OWN, by_table, invariants, of_compared, of_days, of_late
 
 WORST = 10
@@ -59,7 +58,7 @@ def verify(
     settings, expected = specification(spec), oracle(spec, log)
     chosen = pl.col("day").is_in(list(days))
     wanted = expected["results"].with_columns(day=clock.day_of(log_days)).filter(chosen)
-    judged = [name for name in float_columns(spec)["results"] if name + SCALE in wanted.columns]
+    judged = scaled(wanted, float_columns(spec)["results"])
     joined = compared(results, wanted, identity(spec)["results"], judged)
     tuples = log.with_columns(day=pl.col("clock").cast(clock.TIME).dt.date()).filter(chosen)
     clock_of_late = pl.col("watermark").dt.timestamp("us") + settings.delay

@@ -117,7 +117,7 @@ def identity(spec: Mapping[str, Any]) -> dict[str, list[str]]:
 def float_columns(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The columns of each output that need not be equal to the bit, and how they are judged.
 
-    Each has a companion `<name>__scale` in what the oracle gives. A sum of integers is exact and has none.
+    What each is judged against is a field of the column `SCALES` in what the oracle gives. A sum of integers is exact and has none.
 
     >>> aggregates = [{"kind": "count"}, {"kind": "mean", "column": "v"}]
     >>> float_columns({"technique": "frames", "frame": {"where": "v > 0"}, "aggregates": aggregates})

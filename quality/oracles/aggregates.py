@@ -2,6 +2,9 @@
 
 One expression per kind, by its definition. Values are expected without NaN (`tuples.py`): null is what is skipped, and nothing left
 is null. Beside sums and means stands their scale, the sum of absolute values that their errors are measured by.
+
+While an oracle computes, columns of aggregates have names that no column of its own has; at the end `named` gives them those they are asked
+for under, whatever these are.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import polars as pl
 from engines.aggregates.spec import Aggregate, Count, First, Last, Max, Mean, Min, Sum
 from quality.oracles.tuples import value
 
-SCALE = "__scale"
-"""Ends the name of a column that says what a float of the same row is judged against."""
+SCALES = ""
+"""The column of what floats of the same row are judged against, with a field for each: no aggregate can have an empty name."""
+_COMPUTED, _SCALE = "aggregate: ", "scale: "
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
@@ -26,9 +30,17 @@ def values(aggregates: Iterable[Aggregate], schema: pl.Schema, *, infinities: bo
 
 def expressions(aggregates: Iterable[Aggregate], schema: pl.Schema) -> list[pl.Expr]:
     """What is computed of the tuples of a group: a column per aggregate, then the scales of those that have one."""
-    computed = [_computed(aggregate, schema).alias(aggregate.name) for aggregate in aggregates]
-    scales = [_scale(aggregate).alias(aggregate.name + SCALE) for aggregate in aggregates if _is_summed_float(aggregate, schema)]
+    computed = [_computed(aggregate, schema).alias(_COMPUTED + aggregate.name) for aggregate in aggregates]
+    scales = [_scale(aggregate).alias(_SCALE + aggregate.name) for aggregate in aggregates if _is_summed_float(aggregate, schema)]
     return [*computed, *scales]
+
+
+def named(columns: Iterable[str]) -> tuple[list[pl.Expr], list[pl.Expr]]:
+    """Of all columns those that `expressions` has given: the aggregates under the names that are asked for, and the scales, if any."""
+    found = list(columns)
+    aggregates = [pl.col(name).alias(name.removeprefix(_COMPUTED)) for name in found if name.startswith(_COMPUTED)]
+    scales = [pl.col(name).alias(name.removeprefix(_SCALE)) for name in found if name.startswith(_SCALE)]
+    return aggregates, [pl.struct(scales).alias(SCALES)] if scales else []
 
 
 def summed(aggregates: Iterable[Aggregate]) -> list[str]:

@@ -39,7 +39,7 @@ def outputs(spec: Spec, accepted: pl.LazyFrame) -> dict[str, pl.DataFrame]:
     closed = runs.sort("__run").with_columns(decided=pl.col("start").shift(-1).over("__key"))
     long_enough = pl.col("end") - pl.col("start") >= spec.frame.min_duration
     frames = closed.filter(pl.col("__holds") & long_enough & (pl.col("tuples") >= spec.frame.min_tuples))
-    return {"results": _named(spec, frames.join(keys, on="__key", how="left"))}
+    return {"results": _named(frames.join(keys, on="__key", how="left"))}
 
 
 def summed(spec: Spec) -> dict[str, list[str]]:
@@ -66,9 +66,9 @@ def _judged(spec: Spec, accepted: pl.LazyFrame, key: str | None, keys: pl.DataFr
     return tuples.with_columns(pl.col("__holds").fill_null(False))
 
 
-def _named(spec: Spec, frames: pl.DataFrame) -> pl.DataFrame:
+def _named(frames: pl.DataFrame) -> pl.DataFrame:
     """The frames as rows of results."""
-    scales = [name for name in frames.columns if name.endswith(aggregates.SCALE)]
+    computed, scales = aggregates.named(frames.columns)
     text = pl.col("__text")
     quoted = pl.col("key").is_not_null() & ((text == "") | text.str.starts_with('"'))
     return frames.select(
@@ -77,7 +77,7 @@ def _named(spec: Spec, frames: pl.DataFrame) -> pl.DataFrame:
         pl.lit("frame").alias("kind"),
         pl.col("start", "end").cast(TIME),
         "tuples",
-        *(aggregate.name for aggregate in spec.aggregates),
+        *computed,
         pl.col("decided").is_null().alias("open"),
         pl.col("decided").cast(TIME),
         *scales,

@@ -30,14 +30,12 @@ def outputs(spec: Spec, accepted: pl.LazyFrame) -> dict[str, pl.DataFrame]:
     tuples = in_order(accepted, key, keys, aggregates.values(wanted, schema, infinities=True))
     answers = pl.concat([_answer(query, tuples, schema) for query in spec.queries], how="diagonal")
     start, end = pl.col("measure_start"), pl.col("measure_end")
-    names = [name for name in answers.columns if not name.endswith(aggregates.SCALE)]
-    scales = [name for name in answers.columns if name.endswith(aggregates.SCALE)]
+    computed, scales = aggregates.named(answers.columns)
     before = ["query", "key", "window_start", "window_end", "measure_start", "measure_end"]
-    after = ["tuples", "decided"]
     results = (
         answers.join(keys, on="__key", how="left")
         .with_columns(window_start=start.cast(TIME), window_end=end.cast(TIME), decided=(end - 1).cast(TIME))
-        .select(*before, *(name for name in names if name not in [*before, *after, "__key"]), *after, *scales)
+        .select(*before, *computed, "tuples", "decided", *scales)
         .sort("query", "key", "measure_end", "measure_start")
     )
     return {"results": results}

@@ -75,7 +75,7 @@ def of_compared(joined: pl.DataFrame, judged: list[str]) -> pl.DataFrame:
     return joined.with_columns(
         is_there=pl.when(pl.col("side") != ENGINE_ONLY).then(pl.col("side") != ORACLE_ONLY),
         is_expected=pl.when(pl.col("side") != ORACLE_ONLY).then(pl.col("side") != ENGINE_ONLY),
-        is_unique=pl.when(pl.col("rows__engine") > 0).then(pl.col("rows__engine") == 1),
+        is_unique=pl.when(pl.col("engine_rows") > 0).then(pl.col("engine_rows") == 1),
         exact=pl.when(both).then(pl.all_horizontal(pl.lit(True), *exact)),
         near=pl.when(both).then(pl.all_horizontal(*near)) if near else pl.lit(None, pl.Boolean),
     )
@@ -83,7 +83,7 @@ def of_compared(joined: pl.DataFrame, judged: list[str]) -> pl.DataFrame:
 
 def of_late(joined: pl.DataFrame) -> pl.DataFrame:
     """Late tuples of engine and oracle with the truth of their expectation."""
-    once = (pl.col("side") == BOTH) & (pl.col("rows__engine") == 1)
+    once = (pl.col("side") == BOTH) & (pl.col("engine_rows") == 1)
     return joined.with_columns(late_equal=once & pl.all_horizontal(pl.lit(True), *equalities(joined).values()).fill_null(False))
 
 

@@ -24,9 +24,9 @@ WRONG = Outcome("values_are_equal", "Values are equal.", "critical", False, 5, 1
 DOUBTFUL = Outcome("few_are_late", "Few tuples are late.", "warning", False, 5, 1)
 START = datetime(2024, 1, 1, 8, 30, tzinfo=UTC)
 ROWS = [
-    {"key": "a", "start": START, "side": "both", "rows__engine": 1, "rows__oracle": 1, "differ": "v",
+    {"key": "a", "start": START, "side": "both", "engine_rows": 1, "oracle_rows": 1, "differ": "v",
      "n__engine": 7, "n__oracle": 7, "v__engine": 0.1 + 0.2, "v__oracle": 0.3},
-    {"key": "b", "start": START, "side": "oracle only", "rows__engine": 0, "rows__oracle": 1, "differ": "",
+    {"key": "b", "start": START, "side": "oracle only", "engine_rows": 0, "oracle_rows": 1, "differ": "",
      "n__engine": None, "n__oracle": 4, "v__engine": None, "v__oracle": 1.5},
 ]  # fmt: skip
 

@@ -6,27 +6,30 @@ import polars as pl
 import pytest
 
 from quality.joining import compared, unlike, worst
+from quality.oracles.aggregates import SCALES
 
 NAN, INF = float("nan"), float("inf")
 MANY = 10_000
 EXPECTED = pl.DataFrame({"key": [f"k{i % 7}" for i in range(MANY)], "start": range(MANY)}).with_columns(
-    max_v=pl.col("start") * 3, sum_v=pl.col("start") / 10, sum_v__scale=pl.col("start") / 10
+    pl.struct(sum_v=pl.col("start") / 10).alias(SCALES), max_v=pl.col("start") * 3, sum_v=pl.col("start") / 10
 )
-ENGINE = EXPECTED.drop("sum_v__scale").sample(fraction=1.0, shuffle=True, seed=1)
+ENGINE = EXPECTED.drop(SCALES).sample(fraction=1.0, shuffle=True, seed=1)
 NAMED = ["key", "start"]
 
 
 def judge(found: list[float | None], expected: list[float | None], scale: list[float]) -> list[bool | None]:
     """Whether each float that is judged against a scale is taken for equal."""
     engine = pl.DataFrame({"key": range(len(found)), "sum_v": pl.Series(found, dtype=pl.Float64)})
-    oracle = pl.DataFrame({"key": range(len(found)), "sum_v": pl.Series(expected, dtype=pl.Float64), "sum_v__scale": scale})
+    oracle = pl.DataFrame(
+        {"key": range(len(found)), "sum_v": pl.Series(expected, dtype=pl.Float64), SCALES: [{"sum_v": one} for one in scale]}
+    )
     return compared(engine, oracle, ["key"], ["sum_v"])["sum_v__equal"].to_list()
 
 
 def test_equal_rows_in_any_order_have_no_worst() -> None:
     joined = compared(ENGINE, EXPECTED, NAMED, ["sum_v"])
     assert joined.columns == [
-        "key", "start", "side", "rows__engine", "rows__oracle", "max_v__engine", "max_v__oracle", "max_v__equal",
+        "key", "start", "side", "engine_rows", "oracle_rows", "max_v__engine", "max_v__oracle", "max_v__equal",
         "sum_v__engine", "sum_v__oracle", "sum_v__equal",
     ]  # fmt: skip
     assert joined.height == MANY
@@ -48,7 +51,7 @@ def test_a_missing_row_an_extra_row_and_a_row_that_is_there_twice_are_found() ->
     faulty = pl.concat([ENGINE.filter(pl.col("start") != 3), extra, ENGINE.filter(pl.col("start") == 4)])
     joined = compared(faulty, EXPECTED, NAMED, ["sum_v"])
     assert joined.height == MANY + 1
-    assert sorted(worst(joined, 9).select("start", "side", "rows__engine", "rows__oracle").rows()) == [
+    assert sorted(worst(joined, 9).select("start", "side", "engine_rows", "oracle_rows").rows()) == [
         (3, "oracle only", 0, 1),
         (4, "both", 2, 1),
         (5, "engine only", 1, 0),
@@ -98,8 +101,8 @@ def test_the_most_different_rows_come_first() -> None:
 
 
 def test_other_columns_or_types_cannot_be_compared() -> None:
-    oracle = pl.DataFrame({"key": [1], "a": [1], "a__scale": [1.0]})
-    assert unlike(oracle.select("key", "a").with_columns(revision=0, retracted=False), oracle) == []
+    oracle = pl.DataFrame({"key": [1], "a": [1]})
+    assert unlike(oracle.with_columns(revision=0, retracted=False), oracle) == []
     with pytest.raises(
         ValueError, match="column 'a': the engine has none, the oracle Int64; column 'b': the engine has Int64, the oracle none"
     ):

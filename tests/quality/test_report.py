@@ -9,6 +9,7 @@ import pytest
 
 from quality.expectations import Outcome, at_most, judge, true
 from quality.joining import compared, worst
+from quality.oracles.aggregates import SCALES
 from quality.report import Report, page
 from tests.assets.test_reporting import Text
 
@@ -28,7 +29,7 @@ def test_a_row_that_is_there_twice_says_so_and_names_are_told_as_they_are() -> N
 
 
 def test_only_what_differs_is_red_and_a_sum_that_is_near_enough_does_not() -> None:
-    expected = pl.DataFrame({"key": ["a"], "count": [7], "sum_v": [0.3], "sum_v__scale": [0.3]})
+    expected = pl.DataFrame({"key": ["a"], "count": [7], "sum_v": [0.3], SCALES: [{"sum_v": 0.3}]})
     engine = pl.DataFrame({"key": ["a"], "count": [8], "sum_v": [0.1 + 0.2]})
     found = worst(compared(engine, expected, ["key"], ["sum_v"]), 3).to_dicts()
     content = page(Report("t", "n", "now", {}, {}, "", [WRONG], worst=found))
@@ -41,7 +42,7 @@ def test_rows_that_break_an_expectation_of_their_own_stand_under_its_name_to_the
     assert "Rows that break: identities are unique</h2>" in content
     assert rows(own)[-2:] == [["key", "tuples", "v"], ["1346", "12345", "0.30000000000000004"]]
     # What stands among the rows that differ is not shown twice.
-    joined = {"key": "a", "side": "both", "rows__engine": 2, "rows__oracle": 1, "differ": "", "n__engine": float("nan"), "n__oracle": 1.0}
+    joined = {"key": "a", "side": "both", "engine_rows": 2, "oracle_rows": 1, "differ": "", "n__engine": float("nan"), "n__oracle": 1.0}
     content = page(Report("t", "n", "now", {}, {}, "", [replace(WRONG, worst=({**joined},))], worst=[joined]))
     assert "Rows that differ, engine beside oracle</h2>" in content
     assert "Rows that break" not in content

@@ -93,7 +93,7 @@ def test_a_late_row_is_held_against_the_oracle_in_every_column(column: str) -> N
 def test_late_rows_that_are_missing_twice_or_too_many_do_not_add_up_and_are_shown(change: Change, shown: tuple[str, int]) -> None:
     found = verified(SPECS["slicing"], change_late=change)
     assert red(found) == ["late_rows_are_equal", "counts_add_up"]
-    assert [(row["side"], row["rows__engine"]) for row in worst(found, "late_rows_are_equal")] == [shown]
+    assert [(row["side"], row["engine_rows"]) for row in worst(found, "late_rows_are_equal")] == [shown]
     (day,) = worst(found, "counts_add_up")
     assert day["tuples"] == 3000 != day["accepted"] + day["late"]
 
@@ -122,6 +122,42 @@ def test_an_invariant_that_is_broken_shows_the_rows_that_break_it() -> None:
     assert row["end"] < row["start"]
     assert len(worst(found, "exact_values_are_equal")) == 10
     assert f">{row['end'].replace(tzinfo=None)}</td>" in page(Report("frames", "frames", "now", {}, {}, "", found.outcomes))
+
+
+HOSTILE = ("rows", "v__scale", "sum_v__scale", "__key", "__text", "__run", "__holds", "side", "differ", "engine_rows", "v__engine", "near")
+
+
+@pytest.mark.parametrize("technique", SPECS)
+def test_aggregates_may_have_any_name_that_their_technique_allows(technique: str) -> None:
+    """Names that the comparison itself has, and such as end like them, beside a float sum that is judged by its scale."""
+    asked = [{"kind": "sum", "column": "v"}, *({"kind": "sum", "column": "v", "as": name} for name in HOSTILE)]
+    spec = {**SPECS[technique], "aggregates": asked}
+    if technique == "slicing":
+        spec = {**SPECS[technique], "queries": [{**SPECS[technique]["queries"][0], "aggregates": asked}]}
+    found = verified(spec)
+    assert (red(found), [outcome.error for outcome in found.outcomes if outcome.error]) == ([], [])
+    for name in HOSTILE:
+        wrong = pl.when(pl.int_range(pl.len()) == 3).then(pl.col(name) + 1).otherwise(name)
+        found = verified(spec, change=lambda rows: rows.with_columns(wrong.alias(name)))  # noqa: B023
+        assert red(found) == ["sums_agree"]
+        (row,) = worst(found, "sums_agree")
+        assert (row["differ"], row[f"{name}__engine"]) == (name, pytest.approx(row[f"{name}__oracle"] + 1))
+    broken = verified(spec, change=lambda rows: rows.with_columns(tuples=pl.lit(0, pl.Int64)))
+    (own,) = [outcome for outcome in broken.outcomes if outcome.name in ("windows_hold_tuples", "frames_are_long_enough")]
+    assert "Rows that break" in page(Report("own", "own", "now", {}, {}, "", [own]))
+
+
+def test_columns_of_late_tuples_may_have_any_name() -> None:
+    table = stream()
+    for name in HOSTILE:
+        table = table.append_column(name, pa.array(np.arange(table.num_rows)))
+    assert red(verified(SPECS["slicing"], table)) == []
+    for name in HOSTILE:
+        wrong = pl.when(pl.int_range(pl.len()) == 3).then(pl.col(name) + 1).otherwise(name)
+        found = verified(SPECS["slicing"], table, change_late=lambda late: late.with_columns(wrong.alias(name)))  # noqa: B023
+        assert red(found) == ["late_rows_are_equal"]
+        (row,) = worst(found, "late_rows_are_equal")
+        assert row["differ"] == name
 
 
 def test_the_days_of_wrong_rows_are_told_those_of_right_ones_are_not() -> None:
