@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ _SETTINGS = {
     # An archive that does not fit is no news to anyone.
     "spark.driver.extraJavaOptions": f'-XX:SharedArchiveFile="{ARCHIVE}" -Xlog:disable',
 }
+_LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:|$)")
 
 
 def session(master: str = "local[*]", *, name: str = "reprise", settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -50,8 +52,11 @@ def session(master: str = "local[*]", *, name: str = "reprise", settings: Mappin
         name: the application's name.
         settings: further settings of Spark, which take precedence.
     """
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if on_this_machine(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.ERROR)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in {**_SETTINGS, **(settings or {})}.items():
@@ -60,3 +65,15 @@ def session(master: str = "local[*]", *, name: str = "reprise", settings: Mappin
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(LogSource)
     return spark
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether all of Spark is on this machine: then the driver listens here alone. Executors elsewhere have to reach it.
+
+    >>> [on_this_machine(master) for master in ("local[*]", "spark://127.0.0.1:7077", "spark://one:7077", "yarn")]
+    [True, True, False, False]
+    """
+    if re.match(r"local(\[|-cluster\[|$)", master):
+        return True
+    scheme, _, masters = master.partition("://")
+    return scheme == "spark" and all(_LOOPBACK.match(one) for one in masters.split(","))
