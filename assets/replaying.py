@@ -52,7 +52,7 @@ def checked(spec: Mapping[str, Any], stream: str, workplace: Workplace) -> None:
     from replay.runs import plan_run
 
     try:
-        plan_run(workplace.place, spec, [stream], early=False, batch_tuples=workplace.batch_tuples)
+        plan_run(workplace.place, spec, [stream], early=False, **workplace.sizes)
     except (SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
 
@@ -107,7 +107,7 @@ def _replay_range(
     if plan is None:
         # A name is used once, even if its folder is removed: batches are known by it in the lake's metrics.
         name = wanted + new_run_id()
-        plan = plan_days(lake, spec, [stream], first, last, run=name, publish=publish, batch_tuples=workplace.batch_tuples)
+        plan = plan_days(lake, spec, [stream], first, last, run=name, publish=publish, **workplace.sizes)
         context.log.info(f"run {plan.run}: {first} to {last} of {stream}, {plan.span.reason}")
     begun = time.monotonic()
     replayed = execute(spark, plan, on_progress=_BatchLog(context))

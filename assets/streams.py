@@ -96,7 +96,7 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
 
         def tasks(function: Any, arguments: Any, weigh: Any = None) -> Any:
             # Asked for only if a twin has to be made: originals start no session for it.
-            return workplace.tasks(_TUPLE_BYTES * wanted.tuples)(function, arguments, weigh)
+            return workplace.ingesting(_TUPLE_BYTES * wanted.tuples)(function, arguments, weigh)
 
         asked = config.tuples is not None or config.seed is not None
         folder, origin = provide(declaration, workplace.raw, tasks, wanted, log_in=None if asked else workplace.place)
@@ -104,9 +104,9 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
             context.log.warning(f"the twin of {stream} is used, for there are {origin[PASSED_OVER]}")
         size = sum(sizes(folder, declaration, list_files(folder, declaration)).values())
         context.log.info(f"ingesting the {origin['kind']} of {stream}: {size:,} bytes in {folder.root}")
-        done = ingest(workplace.place, declaration, folder, workplace.tasks(size), origin=origin)
+        done = ingest(workplace.place, declaration, folder, workplace.ingesting(size), origin=origin)
         log = Log.open(workplace.place, workplace.place.address("streams", stream))
-        found = profile(workplace.place, stream, workplace.tasks(size)) if log.end else None
+        found = profile(workplace.place, stream, workplace.ingesting(size)) if log.end else None
     except (StreamError, SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
     make_days_known(context.instance, stream, log.days())

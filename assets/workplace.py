@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MUCH_BYTES = 256 << 20
 """From so many bytes of raw files on Spark is used for them; less is read in this process, by the same tasks."""
 _PLACES = ("lake", "raw", "declarations")
+_NUMBERS = ("buckets", "tasks", "twin_tuples")
 
 
 class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -39,22 +40,30 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
     )
     master: str = Field(default="local[*]", description="Where Spark runs, such as local[*] or spark://host:7077.")
     batch_tuples: int = Field(default=25_000_000, description="The most tuples of a micro-batch.")
+    buckets: int | None = Field(
+        default=None, description="Into how many parts keys are divided; as many as this machine has cores, if not given."
+    )
+    tasks: int | None = Field(
+        default=None, description="The most tasks that read a stream's part of a batch; as many as this machine has cores, if not given."
+    )
     twin_tuples: int = Field(default=100_000, description="How many tuples a twin has, unless an asset says otherwise.")
 
     _spark: SparkSession | None = PrivateAttr(default=None)
 
     @classmethod
     def here(cls) -> Workplace:
-        """The workplace that the environment names: REPRISE_LAKE, REPRISE_RAW, REPRISE_STREAMS, REPRISE_REPORTS, REPRISE_MASTER."""
+        """The workplace that the environment names: REPRISE_LAKE, ..._RAW, _STREAMS, _REPORTS, _MASTER, _BUCKETS, _TASKS, _TWIN_TUPLES."""
         named = {
             "lake": "REPRISE_LAKE", "raw": "REPRISE_RAW", "declarations": "REPRISE_STREAMS", "reports": "REPRISE_REPORTS",
             "master": "REPRISE_MASTER",
         }  # fmt: skip
         given = {setting: os.environ[name] for setting, name in named.items() if name in os.environ}
-        if tuples := os.environ.get("REPRISE_TWIN_TUPLES"):
-            if not tuples.isdecimal():
-                raise SpecError(f"REPRISE_TWIN_TUPLES: {tuples!r} given; allowed is a whole number from 1.")
-            given["twin_tuples"] = tuples
+        for setting in _NUMBERS:
+            name = f"REPRISE_{setting.upper()}"
+            if number := os.environ.get(name):
+                if not number.isdecimal():
+                    raise SpecError(f"{name}: {number!r} given; allowed is a whole number from 1.")
+                given[setting] = number
         return cls(**given)  # type: ignore[arg-type]
 
     @property
@@ -88,7 +97,13 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
         self._refuse_nowhere()
         return declaration(stream, self.folders())
 
-    def tasks(self, raw_bytes: int, advance: Callable[[int], None] | None = None) -> Tasks:
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How large batches are and into how many parts work is divided, as far as it is given."""
+        given = {"batch_tuples": self.batch_tuples, "buckets": self.buckets, "tasks": self.tasks}
+        return {name: number for name, number in given.items() if number is not None}
+
+    def ingesting(self, raw_bytes: int, advance: Callable[[int], None] | None = None) -> Tasks:
         """Where ingestion runs: on Spark if there is much to read."""
         from replay.streams.tasks import InProcess, OnSpark
 

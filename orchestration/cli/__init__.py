@@ -57,7 +57,12 @@ def replay(
     speed: Annotated[str, typer.Option(metavar="max|60", help="As fast as possible, or so many times as fast as event time.")] = "max",
     batch_tuples: Annotated[int | None, typer.Option(metavar="N", help="The most tuples of a batch.")] = None,
     batch_files: Annotated[int | None, typer.Option(metavar="N", help="The most files of a batch.")] = None,
-    buckets: Annotated[int | None, typer.Option(metavar="N", help="Into how many parts the keys are divided.")] = None,
+    buckets: Annotated[
+        int | None, typer.Option(metavar="N", envvar="REPRISE_BUCKETS", help="Into how many parts the keys are divided.")
+    ] = None,
+    tasks: Annotated[
+        int | None, typer.Option(metavar="N", envvar="REPRISE_TASKS", help="The most tasks that read a stream's part of a batch.")
+    ] = None,
     run: Annotated[str | None, typer.Option(metavar="ID", help="The run's name.")] = None,
     master: _Master = "local[*]",
     json: _Json = False,
@@ -68,7 +73,9 @@ def replay(
         from orchestration.cli.given import read_days, read_spec, read_speed
 
         content = read_spec(spec)
-        settings = _given(run=run, speed=read_speed(speed), batch_tuples=batch_tuples, batch_files=batch_files, buckets=buckets)
+        settings = _given(
+            run=run, speed=read_speed(speed), batch_tuples=batch_tuples, batch_files=batch_files, buckets=buckets, tasks=tasks
+        )
         span = read_days(days) if days is not None else None
 
         from orchestration.cli.replaying import carry_out, plan_backfill, plan_whole

@@ -32,6 +32,7 @@ from orchestration.cli.sentences import told
 from orchestration.cli.showing import tell
 from replay.lake import Lake
 from replay.log_writer import append
+from replay.plan import Plan
 from replay.progress import Progress
 from replay.runs import RunError
 from tests.orchestration.roads import HOURLY, REPRISE, stream
@@ -188,6 +189,7 @@ DAYS = "allowed are 'all', a day such as 2024-01-31, and days in order such as 2
             "run: 'mine' given, and these days take 3 runs; allowed is a name only where one is enough.",
         ),
         ("--days all --buckets 0", "buckets: 0 given; allowed is a whole number from 1."),
+        ("--tasks 0", "tasks: 0 given; allowed is a whole number from 1."),
         (
             "--days all --publish-as ../x",
             "'results/../x__days': not a place in the lake LAKE; allowed are names of letters, digits, '_', '-' and '.'.",
@@ -207,6 +209,17 @@ DAYS = "allowed are 'all', a day such as 2024-01-31, and days in order such as 2
 )
 def test_an_option_that_cannot_be_meant_is_refused(refused: Callable[..., str], options: str, sentence: str) -> None:
     assert refused("replay", "frames_threshold", "--stream", "roads", *options.split()) == sentence
+
+
+@pytest.mark.parametrize("days", [[], ["--days", "all"]], ids=["a run of its own", "days"])
+def test_tasks_and_buckets_are_those_that_are_given(lake: Lake, days: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an option or in the environment: a cluster has more cores than the machine of the command."""
+    plans: list[Plan] = []
+    monkeypatch.setattr("orchestration.cli.replaying.carry_out", lambda made, *, master: [plans.append(make()) for make in made] and [])
+    monkeypatch.setenv("REPRISE_TASKS", "30")
+    result = CliRunner().invoke(app, ["replay", "frames_threshold", "--stream", "roads", "--lake", lake.root, *days, "--buckets", "20"])
+    assert result.exit_code == 0, result.stderr
+    assert [(plan.tasks, plan.buckets) for plan in plans] == [(30, 20)]
 
 
 def test_a_run_that_is_not_there_cannot_be_resumed(refused: Callable[..., str]) -> None:

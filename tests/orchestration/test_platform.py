@@ -134,9 +134,13 @@ def test_batches_that_no_run_could_have_are_refused_before_spark_is_started_and_
     platform = Platform(tmp_path)
     platform.month(1)
     before = set(Path(platform.workplace.lake).rglob("*"))
-    config = {"resources": {"workplace": {"config": {"batch_tuples": 0}}}}
-    for done in (platform.run(job="replay", run_config=config), platform.run([FRAMES], partition_key=platform.days[0], run_config=config)):
-        assert failure(done) == "batch_tuples: 0 given; allowed is a whole number from 1."
+    for setting in ("batch_tuples", "buckets", "tasks"):
+        config = {"resources": {"workplace": {"config": {setting: 0}}}}
+        for done in (
+            platform.run(job="replay", run_config=config),
+            platform.run([FRAMES], partition_key=platform.days[0], run_config=config),
+        ):
+            assert failure(done) == f"{setting}: 0 given; allowed is a whole number from 1."
     assert set(Path(platform.workplace.lake).rglob("*")) == before
 
 

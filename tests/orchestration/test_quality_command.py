@@ -184,20 +184,23 @@ def test_results_that_have_lost_the_record_of_their_days_are_red_and_not_left_ou
 
 
 def test_the_workplace_is_that_of_the_environment_but_for_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"LAKE": "elsewhere", "STREAMS": "declared", "REPORTS": "http://reports", "TWIN_TUPLES": "7"}.items():
+    texts = {"LAKE": "elsewhere", "STREAMS": "declared", "REPORTS": "http://reports"}
+    for name, value in {**texts, "TWIN_TUPLES": "7", "BUCKETS": "40", "TASKS": "64"}.items():
         monkeypatch.setenv(f"REPRISE_{name}", value)
     found = platform._workplace(str(tmp_path / "lake"), str(tmp_path / "raw"), "local[1]")
     assert (found.lake, found.raw, found.master) == (str(tmp_path / "lake"), str(tmp_path / "raw"), "local[1]")
     assert (found.declarations, found.reports, found.twin_tuples) == ("declared", "http://reports", 7)
+    assert found.sizes == {"batch_tuples": 25_000_000, "buckets": 40, "tasks": 64}
     found = platform._workplace("s3://bucket/lake", "raw", "local[1]")
     assert (found.lake, found.place.root, found.raw) == ("s3://bucket/lake", "s3://bucket/lake", str(Path("raw").resolve()))
 
 
-def test_a_size_in_the_environment_that_is_no_number_is_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPRISE_TWIN_TUPLES", "many")
+@pytest.mark.parametrize("name", ["REPRISE_TWIN_TUPLES", "REPRISE_BUCKETS", "REPRISE_TASKS"])
+def test_a_size_in_the_environment_that_is_no_number_is_a_sentence(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "many")
     done = CliRunner().invoke(app, ["quality"])
     assert done.exit_code == 2
-    assert done.stderr == "REPRISE_TWIN_TUPLES: 'many' given; allowed is a whole number from 1.\n"
+    assert done.stderr == f"{name}: 'many' given; allowed is a whole number from 1.\n"
 
 
 def test_a_lake_in_an_object_store_is_told_by_its_address(capsys: pytest.CaptureFixture[str]) -> None:
