@@ -163,7 +163,7 @@ def _judged(
     for outcome in verified["outcomes"]:
         metadata = {"days": verified["days"], "sample": verified["sample"], "report": report, **verified["verdicts"][outcome.name]}
         if outcome.worst:
-            metadata["worst"] = preview(outcome.worst)
+            metadata["worst"] = preview(outcome.worst, exact=True)
         if outcome.name == "every_expected_row_is_there":
             metadata["engine_and_oracle"] = picture(verified["picture"])
         yield outcome, metadata

@@ -29,18 +29,18 @@ def drawn(draw: Callable[[], bytes]) -> dg.MarkdownMetadataValue:
         return dg.MetadataValue.md(f"it could not be drawn: {str(problem) or type(problem).__name__}")
 
 
-def preview(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> dg.MarkdownMetadataValue:
-    """Some rows as a table."""
+def preview(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, *, exact: bool = False) -> dg.MarkdownMetadataValue:
+    """Some rows as a table; `exact`: numbers to the last digit, which may be the one that differs."""
     if not rows:
         return dg.MetadataValue.md("no rows")
     names = list(columns or rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows[:SHOWN_ROWS]]
+    lines += ["| " + " | ".join(_cell(row.get(name), exact=exact) for name in names) + " |" for row in rows[:SHOWN_ROWS]]
     return dg.MetadataValue.md("\n".join(lines))
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
+def _cell(value: Any, *, exact: bool) -> str:
+    if isinstance(value, float) and not exact:
         return f"{value:.6g}"
     if isinstance(value, datetime):
         value = value.replace(tzinfo=None)  # all times are UTC, and there is little room

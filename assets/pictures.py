@@ -108,13 +108,15 @@ def picture_of_episodes(shown: Shown, tuples: pa.Table, where: str) -> bytes:
 
 
 def picture_of_comparison(joined: pl.DataFrame) -> bytes:
-    """What the engine says over what the oracle says, value by value; a right result lies on the line."""
+    """What the engine says over what the oracle says, value by value, what differs most often first; a right result lies on the line."""
     import polars as pl
 
     figure = Figure(figsize=(11, 3.8), dpi=90, layout="constrained")
     names = [name.removesuffix("__equal") for name in joined.columns if name.endswith("__equal")]
+    differ = joined.select((~pl.col(f"{name}__equal")).sum().alias(name) for name in names).row(0, named=True) if names else {}
+    numeric = (name for name in names if joined.schema[f"{name}__engine"].is_numeric())
     # Counts are the least telling: they come last.
-    told = sorted((name for name in names if joined.schema[f"{name}__engine"].is_numeric()), key=lambda name: name in _COUNTS)[:3]
+    told = sorted(numeric, key=lambda name: (-differ[name], name in _COUNTS))[:3]
     places = figure.subplots(1, max(len(told), 1), squeeze=False)[0]
     both = joined.filter(pl.col("side") == "both")
     for axes, name in zip(places, told, strict=False):
@@ -129,11 +131,12 @@ def picture_of_comparison(joined: pl.DataFrame) -> bytes:
         for axis, label in ((axes.xaxis, "oracle"), (axes.yaxis, "engine")):
             numbers(axis)
             axis.set_label_text(label, fontsize=9, color=INK)
-        plain(axes, f"{name}: {there.height:,} compared, {wrong.height:,} differ")
+        plain(axes, f"{name}: {both.height:,} compared, {differ[name]:,} differ")
     if not told:
         _nothing(places[0], "no numbers to compare")
-    apart = joined.height - both.height
-    figure.suptitle(f"{apart:,} rows of one side only" if apart else "", fontsize=10, color=WARM, x=0.01, ha="left")
+    apart, more = joined.height - both.height, [f"{name} ({differ[name]:,})" for name in names if differ[name] and name not in told]
+    missed = [f"{apart:,} rows of one side only"] * bool(apart) + [f"not drawn, and differ: {', '.join(more)}"] * bool(more)
+    figure.suptitle("; ".join(missed), fontsize=10, color=WARM, x=0.01, ha="left")
     return png(figure)
 
 

@@ -155,6 +155,22 @@ def test_a_value_that_differs_changes_the_picture() -> None:
     assert size(picture_of_comparison(compared(engine.select("key"), engine.select("key"), ["key"], [])))[0] == 990
 
 
+def test_what_differs_is_drawn_wherever_its_column_stands_and_what_is_not_drawn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth number is wrong twice, the count once; so are times, which are no numbers."""
+    right = pl.DataFrame({"key": range(9), "count": 1, "a": 1.0, "b": 2.0, "c": 3.0, "sum_v": 4.0}).with_columns(
+        at=pl.col("key").cast(pl.Date)
+    )
+    last, fault = pl.col("key") > 6, pl.col("key") == 5
+    engine = right.with_columns(
+        sum_v=pl.when(last).then(9.0).otherwise("sum_v"), count=pl.when(fault).then(2).otherwise("count"),
+        at=pl.when(fault).then(None).otherwise("at"),
+    )  # fmt: skip
+    told = texts(monkeypatch, lambda: picture_of_comparison(compared(engine, right, ["key"], [])))
+    assert [text for text in told if "differ" in text] == [
+        "sum_v: 9 compared, 2 differ", "count: 9 compared, 1 differ", "a: 9 compared, 0 differ", "not drawn, and differ: at (1)"
+    ]  # fmt: skip
+
+
 def test_the_signal_is_of_the_key_with_most_results_and_knows_its_units(lake: Lake) -> None:
     """Two days at two detectors of a declared stream; of the log's columns only those that are asked for."""
     n = 4_000
