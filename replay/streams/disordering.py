@@ -78,8 +78,8 @@ def _disorder(log: Log, stream: str, address: str, delays: Delays, stage: Lake, 
     sample = Sample.empty()
     for _, part in staged:
         sample = sample.merged(part)
-    places, maxima = located(stage, runs, sample, ARRIVED, moves, file_rows, tasks)
-    stretches = by_value(runs, places, maxima, first=0, clock=BEGINNING, arrived=BEGINNING)
+    places, parts = located(stage, runs, sample, ARRIVED, moves, file_rows, tasks)
+    stretches = by_value(runs, places, parts, first=0, clock=BEGINNING, arrived=BEGINNING)
     written = tasks(write, [Writing(stage, lake, address, stretch, ARRIVED) for stretch in stretches], lambda task: task.stretch.rows)
     told = {FIRST_CHANGED: "0", DISORDERED: f"{stream} version {log.version} by {asdict(delays)}"}
     commit(lake, address, log.schema, [file.action() for part in written for file in part], told, onto=None)

@@ -164,9 +164,9 @@ class _Ingestion:
         if self.by is None:
             return in_file_order(outcome.runs, first=first, clock=clock, rows=self.file_rows)
         moves = self.declaration.times[-1]
-        places, maxima = located(self.stage, outcome.runs, outcome.sample, self.by, moves, self.file_rows, self.tasks)
+        places, parts = located(self.stage, outcome.runs, outcome.sample, self.by, moves, self.file_rows, self.tasks)
         arrived = int(self._greatest(log)) if log and first == log.end and log.end else BEGINNING
-        return by_value(outcome.runs, places, maxima, first=first, clock=clock, arrived=arrived)
+        return by_value(outcome.runs, places, parts, first=first, clock=clock, arrived=arrived)
 
     def _changed(self, stretches: Sequence[Stretch], log: Log | None, first: int, end: int) -> int:
         """The first arrival at which the log is to hold something else than it does, or more, or no more."""

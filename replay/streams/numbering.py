@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +19,11 @@ from replay.streams.samples import fitting
 from replay.streams.staged_files import Batch, Run
 from replay.streams.staging import Edge, Split, Staged
 
+PLACES_AT_ONCE = 1 << 16
+"""So many places of ranges are numbers of Python at a time, which are some times as large."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """Rows of a staged file, or of a file of the log."""
 
@@ -32,15 +37,17 @@ class Slice:
 
 @dataclass(frozen=True)
 class Places:
-    """Where ranges of values are in a sorted file."""
+    """Where ranges of values are in a sorted file: those of which it has any, for of many files each has few."""
 
-    begins: NDArray[np.int64]
-    """Where each begins, and where the last ends."""
-    parts: NDArray[np.int64]
-    """In how many parts each is written; if in more than one, it has a single value."""
+    ranges: NDArray[np.int64]
+    """Which ranges it has, in order."""
+    bounds: NDArray[np.int64]
+    """Where each of them begins, and where the last ends."""
+    largest: NDArray[np.int64]
+    """The largest time in each of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """Consecutive tuples that one task writes."""
 
@@ -128,37 +135,48 @@ def in_file_order(runs: Sequence[Run], *, first: int, clock: int, rows: int) -> 
 
 
 def by_value(
-    runs: Sequence[Run],
-    places: Sequence[Places],
-    maxima: Sequence[NDArray[np.int64]],
-    *,
-    first: int,
-    clock: int,
-    arrived: int,
+    runs: Sequence[Run], places: Sequence[Places], parts: NDArray[np.int64], *, first: int, clock: int, arrived: int
 ) -> list[Stretch]:
     """A stretch for each range of values: its rows of every staged file, to be sorted; several for a value that fills more than a file.
 
     Args:
         runs: sorted files, in the order in which equal values stand.
-        places: for each file, where each range is in it.
-        maxima: for each file, the largest time in each range.
+        places: for each file, where its ranges are in it.
+        parts: in how many parts each range is written; if in more than one, it has a single value.
         first: the arrival of the first row.
         clock: the clock before it.
         arrived: when the tuple before it arrived.
     """
     stretches: list[Stretch] = []
-    for at in range(len(places[0].parts) if places else 0):
-        bounds = [(run, int(place.begins[at]), int(place.begins[at + 1])) for run, place in zip(runs, places, strict=True)]
-        rows, parts = sum(end - begin for _, begin, end in bounds), int(places[0].parts[at])
-        if rows and parts == 1:
-            slices = [Slice(run.path, begin, end, run.batch_rows) for run, begin, end in bounds if begin < end]
+    for at, of_range in groupby(_by_range(places), key=itemgetter(0)):
+        found = [(runs[file], begin, end, largest) for _, file, begin, end, largest in of_range]
+        rows = sum(end - begin for _, begin, end, _ in found)
+        if parts[at] == 1:
+            slices = [Slice(run.path, begin, end, run.batch_rows) for run, begin, end, _ in found]
             stretches.append(Stretch(slices, first, 0, rows, clock, arrived, sort=True))
-        elif rows:
-            batches = [found for bound, m in zip(bounds, maxima, strict=True) for found in _batches_between(*bound, int(m[at]))]
-            stretches += [replace(stretch, arrived=arrived) for stretch in _stretches(batches, first, clock, -(-rows // parts))]
+        else:
+            batches = [batch for place in found for batch in _batches_between(*place)]
+            stretches += [replace(stretch, arrived=arrived) for stretch in _stretches(batches, first, clock, -(-rows // int(parts[at])))]
         first += rows
-        clock = max(clock, *(int(m[at]) for m in maxima))
+        clock = max(clock, *(largest for *_, largest in found))
     return stretches
+
+
+def _by_range(places: Sequence[Places]) -> Iterator[tuple[int, int, int, int, int]]:
+    """Every range of every file, by range, then by file: which range and which file, where it begins and ends, its largest time."""
+    files = np.repeat(np.arange(len(places)), [len(place.ranges) for place in places])
+    columns = [
+        np.concatenate([np.empty(0, np.int64), *of_files])
+        for of_files in (
+            [place.ranges for place in places],
+            [place.bounds[:-1] for place in places],
+            [place.bounds[1:] for place in places],
+            [place.largest for place in places],
+        )
+    ]
+    order = np.argsort(columns[0], kind="stable")
+    for some in np.array_split(order, len(order) // PLACES_AT_ONCE + 1):
+        yield from zip(*(column[some].tolist() for column in (columns[0], files, *columns[1:])), strict=True)
 
 
 def from_arrival(stretches: Sequence[Stretch], arrival: int) -> list[Stretch]:

@@ -25,7 +25,7 @@ from replay.streams.writing import read_slice
 MOST_FILES = 2
 """So many files' rows a range may have before it is cut again: a task that writes one has them in memory."""
 AT_ONCE = 64
-"""So many ranges are sampled again at a time, the fullest first: what is known of each is held for every sorted file."""
+"""So many ranges are sampled again at a time, the fullest first."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class _Sampling:
 
 def located(
     stage: Lake, runs: Sequence[Run], sample: Sample, ordered_by: str, moves: str, file_rows: int, tasks: Tasks
-) -> tuple[list[Places], list[NDArray[np.int64]]]:
-    """Where each range is in each sorted file, and the largest time of each of its ranges.
+) -> tuple[list[Places], NDArray[np.int64]]:
+    """Where the ranges are in each sorted file, and in how many parts each range is written.
 
     Args:
         stage: where the files are.
@@ -69,12 +69,14 @@ def located(
     while True:
         found = tasks(_locate, [_Locating(stage, run, cuts, ordered_by, moves) for run in runs])
         parts = np.concatenate(([1], cuts.parts))
-        held = sum((np.diff(begins) for begins, _ in found), np.zeros(len(parts), np.int64))
+        held = np.zeros(len(parts), np.int64)
+        for places in found:
+            held[places.ranges] += np.diff(places.bounds)
         full = np.flatnonzero((held > MOST_FILES * rows) & (parts == 1))
         full = full[np.argsort(-held[full], kind="stable")[:AT_ONCE]]
         if not len(full):
-            return [Places(begins, parts) for begins, _ in found], [largest for _, largest in found]
-        bounds = [[(int(begins[at]), int(begins[at + 1])) for at in full.tolist()] for begins, _ in found]
+            return found, parts
+        bounds = [_bounds(places, full) for places in found]
         most = max(samples.SIZE // len(full), 2)
         within = tasks(_sample, [_Sampling(stage, run, of_run, most, ordered_by) for run, of_run in zip(runs, bounds, strict=True)])
         for of_range in zip(*within, strict=True):
@@ -87,12 +89,20 @@ def _inside(sample: Sample, rows: int) -> Cuts:
     return cuts if len(cuts.values) else Cuts(sample.values[len(sample.values) // 2 :][:1], np.ones(1, np.int64))
 
 
-def _locate(task: _Locating) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _locate(task: _Locating) -> Places:
     rows = read_slice(task.stage, Slice(task.run.path, 0, task.run.rows, task.run.batch_rows))
     values, times = int64(rows, task.ordered_by), int64(rows, task.moves)
     begins = np.concatenate(([0], np.searchsorted(values, task.cuts.values, side="left"), [len(values)])).astype(np.int64)
-    largest = [int(times[a:b].max()) if a < b else -(2**62) for a, b in zip(begins, begins[1:], strict=False)]
-    return begins, np.array(largest, np.int64)
+    ranges = np.flatnonzero(np.diff(begins))
+    return Places(ranges, np.append(begins[ranges], len(values)), np.maximum.reduceat(times, begins[ranges]))
+
+
+def _bounds(places: Places, ranges: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Where ranges are in a file; nowhere, if it has none of them."""
+    at = np.searchsorted(places.ranges, ranges)
+    there = np.append(places.ranges, -1)[at] == ranges
+    ends = np.append(places.bounds, 0)
+    return list(zip((ends[at] * there).tolist(), (ends[at + 1] * there).tolist(), strict=True))
 
 
 def _sample(task: _Sampling) -> list[Sample]:
