@@ -84,16 +84,26 @@ class Decompressed:
 
 
 class _InDrops:
-    """A file that gives itself away byte by byte from some place on, so that Arrow fails on a single byte only."""
+    """A file that gives itself away byte by byte from some place on, so that Arrow fails on a single byte only.
+
+    It is read in large pieces there, too: in an object store each read is a request.
+    """
 
     closed = False
 
     def __init__(self, file: pa.NativeFile, drops_from: int) -> None:
         self._file, self._drops_from = file, drops_from
+        self._drops: io.BytesIO | None = None
 
     def read(self, size: int) -> bytes:
-        piece: bytes = self._file.read(size if self._file.tell() + size <= self._drops_from else 1)
-        return piece
+        if self._drops is None and self._file.tell() + size <= self._drops_from:
+            piece: bytes = self._file.read(size)
+            return piece
+        drop = self._drops.read(1) if self._drops else b""
+        if not drop:
+            self._drops = io.BytesIO(self._file.read(_TAKEN_BYTES))
+            drop = self._drops.read(1)
+        return drop
 
     def close(self) -> None:
         self._file.close()

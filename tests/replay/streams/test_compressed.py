@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from replay.streams.compressed import Decompressed
 from replay.streams.declaration import Declaration, declaration
 from tests.replay.streams.harness import Place, counts, nothing_but, stream
 
@@ -62,6 +64,32 @@ def test_of_a_large_gzip_cut_anywhere_every_line_is_stored_that_zlib_gives(tmp_p
     packed = gzip.compress(LARGE, compresslevel=1)
     cut = packed[: int(share * len(packed))]
     check(Place(tmp_path), "a.csv.gz", cut, zlib.decompressobj(31).decompress(cut))
+
+
+class Counted(io.BytesIO):
+    """A file that counts how often it is read: in an object store each time is a request."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        Counted.reads += 1
+        return super().read(size)
+
+
+@pytest.mark.parametrize("share", [0.35, 0.97])
+def test_a_file_that_breaks_off_is_read_in_pieces_to_its_last_byte(share: float) -> None:
+    packed = gzip.compress(LARGE, compresslevel=1)
+    cut = packed[: int(share * len(packed))]
+
+    class Store:
+        def open_input_file(self, _: str) -> pa.NativeFile:
+            return pa.PythonFile(Counted(cut), mode="r")
+
+    Counted.reads = 0
+    with Decompressed(Store(), "a.csv.gz", "gzip") as opened:
+        content = b"".join(iter(lambda: opened.read(1 << 20), b""))
+    assert content == zlib.decompressobj(31).decompress(cut)
+    assert 3 < Counted.reads < 5 * (len(cut) // (1 << 16) + 2)  # four times at most, 64 KiB at a time
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
