@@ -36,6 +36,8 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.driver.memory": "4g",
+    # Ingestions of terabytes: what thousands of tasks tell of their files may be more than the 1g at which Spark would end the job.
+    "spark.driver.maxResultSize": "0",
     # Of what Delta asks for Spark has most, and newer: it would be fetched, copied at every start, and never used.
     "spark.jars.excludes": "org.*:*,com.*:*,commons-*:*,javax.*:*,io.airlift:*",
     # An archive that does not fit is no news to anyone.
