@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,11 @@ _FURTHEST_NS_AS_US = (2**63 - 1) // 1000
 _INSTANT, _LOCAL = pa.timestamp("ns", tz="UTC"), pa.timestamp("ns")
 _DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)"
 _ZONE = r"[ T].*(Z|[+-]\d\d(:?\d\d)?)$"
-_DECIMAL, _DECIMALS = pa.decimal128(30, 12), 10**12
+_DIGITS = 12
+_DECIMAL, _DECIMALS = pa.decimal128(19 + _DIGITS, _DIGITS), 10**_DIGITS
+_WIDE, _SCIENTIFIC = pa.decimal256(76, 40), r"^[+-]?[0-9]?\.[0-9]{1,20}[eE][+-]?(0?[0-9]|1[0-8])$"
+"""What holds each number that is written so."""
+_EXACT = Context(prec=60, rounding=ROUND_FLOOR)
 _TABLES_END = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001 - a local time
 """From here on Arrow knows a zone's offset but no longer its summers."""
 _QUARTER_SECONDS = 900
@@ -186,8 +191,7 @@ def _by_number(texts: pa.Array, unit: str, origin_us: int) -> Times:
     if taken.all():
         return found
     rest = pc.if_else(pa.array(taken), pa.scalar(None, pa.string()), texts)
-    rest = pc.replace_substring_regex(rest, r"^([+-]?[0-9]*\.[0-9]{12})[0-9]+$", r"\1")
-    decimals, _ = convert(rest, lambda these: these.cast(_DECIMAL), REAL)
+    decimals = _decimals(rest)
     floor = pc.floor(decimals)
     fraction = np.frombuffer(pc.subtract(decimals, floor).cast(_DECIMAL).fill_null(0).buffers()[1], np.int64)[::2][: len(texts)]
     units, there = _numbers(convert(floor, lambda these: these.cast(pa.int64()))[0])
@@ -195,6 +199,32 @@ def _by_number(texts: pa.Array, unit: str, origin_us: int) -> Times:
     us = us + fraction // (_DECIMALS // max(10**6 // UNITS_PER_SECOND[unit], 1)) + origin_us
     known = there & near
     return _times(np.where(known, us, found.us), known | found.known, np.where(known, units, found.original))
+
+
+def _decimals(texts: pa.Array) -> pa.Array:
+    """Numbers, of which more than twelve decimals are cut: downwards, for below zero they make a number less."""
+    if begins_with(texts, REAL):
+        with suppress(pa.ArrowInvalid):  # mostly there are fewer
+            return texts.cast(_DECIMAL)
+    scientific, none = pc.match_substring(texts, "e", ignore_case=True), pa.scalar(None, pa.string())
+    plain = pc.if_else(scientific, none, texts)
+    plain = pc.replace_substring_regex(plain, r"^(-[0-9]*\.[0-9]{11})[0-9]*[1-9][0-9]*$", r"\19")
+    plain = pc.replace_substring_regex(plain, r"^([+-]?[0-9]*\.[0-9]{12})[0-9]+$", r"\1")
+    decimals, _ = convert(plain, lambda these: these.cast(_DECIMAL), REAL)
+    if not pc.any(scientific).as_py():
+        return decimals
+    usual = pc.match_substring_regex(texts, _SCIENTIFIC)
+    wide, taken = convert(pc.if_else(usual, texts, none), lambda these: pc.round(these.cast(_WIDE), _DIGITS, "down").cast(_DECIMAL))
+    odd = pc.if_else(pc.and_not(scientific, pc.and_(usual, pa.array(taken))), texts, none).dictionary_encode()
+    odd_decimals = pa.array([_decimal(text) for text in odd.dictionary.to_pylist()], _DECIMAL).take(odd.indices)
+    return pc.coalesce(decimals, wide, odd_decimals)
+
+
+def _decimal(text: str) -> Decimal | None:
+    with suppress(ArithmeticError):  # no number
+        number = Decimal(text)
+        return number.quantize(Decimal((0, (1,), -_DIGITS)), context=_EXACT) if abs(number) < 10**19 else None
+    return None
 
 
 def _localised(moments: pa.Array, time: Time) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import random
 from datetime import UTC, datetime, timedelta
@@ -125,6 +126,25 @@ def test_finer_digits_of_a_double_are_cut_as_those_of_its_decimal_number_are(uni
     us, near = floats_to_us(np.array([float(text) for text in texts]), unit)
     assert near.all()
     assert us.tolist() == [decimal_us(text, unit) for text in texts]
+
+
+@pytest.mark.parametrize("unit", UNITS_PER_SECOND)
+def test_a_number_may_be_written_with_any_digits_and_an_exponent(unit: str) -> None:
+    random_ = random.Random(6)
+    texts = ["4.166666666666666435e-02", "1.234567890123456e1", "1e-13", "-1e-13", "-1.0000000000001", "1e-400", "-1E-400", "0e0", "0e17"]
+    texts += [".5e1", "5.e+01", "+1.5E3", "-0.5e0", "1e3", "123456789012.345678901234567890e-3", "-2.0000000000010", "-1.00000000000000"]
+    saved = io.StringIO()
+    np.savetxt(saved, np.r_[np.arange(-24, 100) / 24, 1316070000 + np.arange(100) / 7, 10.0 ** np.arange(-30, 9)])
+    texts += [*saved.getvalue().split()]
+    texts += [f"{random_.choice(['', '-'])}{random_.random():.{random_.randrange(25)}e}" for _ in range(2_000)]
+    found = read_times(pa.array(texts), Time(column="t", format="number", unit=unit))
+    assert found.known.all()
+    assert found.us.tolist() == [decimal_us(text, unit) for text in texts]
+    assert found.original.tolist() == [math.floor(Decimal(text)) for text in texts]
+    none = read_times(
+        pa.array(["1e400", "-1e30", "e5", "1e", "1e5.5", ".e1", "1e99999999999999999999", "0x1e5"]), Time(column="t", format="number")
+    )
+    assert not none.known.any()
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
