@@ -26,7 +26,7 @@ from replay.streams.parsed import Parsed, Reject, Rules, StreamError, not_a
 from replay.streams.raw import natural
 from replay.streams.values import Mask, convert, typed, without_markers
 
-BATCH_ROWS, BATCH_BYTES = 1 << 16, 32 << 20
+BATCH_ROWS, BATCH_BYTES, BUFFER_BYTES = 1 << 16, 32 << 20, 1 << 20
 _COMMIT = re.compile(r"(\d{20})\.json")
 
 
@@ -56,7 +56,8 @@ class Columnar:
     def read(self, files: pafs.FileSystem, group: Group) -> Iterator[Parsed]:
         """The records of a row group."""
         first = 0
-        with pq.ParquetFile(files.open_input_file(group.path)) as parquet:
+        # A part of each column at a time: else all of a row group's bytes are read before its first rows, and a file may be one group.
+        with pq.ParquetFile(files.open_input_file(group.path), buffer_size=BUFFER_BYTES, pre_buffer=False) as parquet:
             there = [source for source in dict.fromkeys(self.at.values()) if source in parquet.schema_arrow.names]
             rows = _fitting(parquet.metadata.row_group(group.number), there)
             batches = parquet.iter_batches(rows, row_groups=[group.number], columns=there, use_threads=False)
@@ -176,8 +177,10 @@ def table_at(folder: Lake, name: str, version: int) -> DeltaTable:
     return table
 
 
-def delta_files(folder: Lake, name: str, version: int) -> tuple[pa.Schema, dict[str, dict[str, pa.Scalar]]]:
+def delta_files(folder: Lake, name: str, version: int, before: Sequence[str] = ()) -> tuple[pa.Schema, dict[str, dict[str, pa.Scalar]]]:
     """The columns of a Delta table, and its files, each with the values of its partition, in the order in which they came.
+
+    Those that were read before stay in front, in their order: of a commit that the table has forgotten nobody can tell it any more.
 
     Raises:
         StreamError: its files alone do not tell what is in it.
@@ -191,8 +194,12 @@ def delta_files(folder: Lake, name: str, version: int) -> tuple[pa.Schema, dict[
     files = {path: dict(partition) for path, partition in zip(paths, partitions, strict=True)}
     written, commits = dict(zip(paths, added["modification_time"].to_pylist(), strict=True)), _commits(folder, name, version)
 
+    places = {path: place for place, path in enumerate(before)}
+
     def came(path: str) -> tuple[int, int, list[tuple[int, int, str]]]:
-        # Of a commit that the table has forgotten there is only when its files were written.
+        if path in places:
+            return -2, places[path], []
+        # Of a forgotten commit there is only when its files were written.
         return (commits[path], 0, natural(path)) if path in commits else (-1, written[path], natural(path))
 
     return pa.schema(table.schema().to_arrow()), {path: files[path] for path in sorted(files, key=came)}

@@ -28,8 +28,8 @@ from replay.streams.samples import Sample
 from replay.streams.spikes import Spikes
 from replay.streams.staged_files import Run, StageWriter
 
-PIECE_VALUES = 1 << 22
-"""How many values are taken from lines at a time: a line that lacks most of its fields becomes far larger than it is."""
+PIECE_VALUES, PIECE_LINES = 1 << 22, 1 << 18
+"""How many are taken at a time: a line that lacks most of its fields becomes far larger than it is, and so does a short one as a reject."""
 REJECTS = pa.schema([("file", pa.string()), ("line", pa.int64()), ("text", pa.string()), ("reason", pa.string())])
 
 
@@ -141,7 +141,8 @@ def _taken_apart(split: Split) -> Iterator[Parsed]:
         if isinstance(lines, Parsed):
             yield lines
         else:
-            yield from (reader.parse(piece) for piece in _decoded(lines, form.encoding).pieces(max(PIECE_VALUES // max(width, 1), 1)))
+            most = min(max(PIECE_VALUES // max(width, 1), 1), PIECE_LINES)
+            yield from (reader.parse(piece) for piece in _decoded(lines, form.encoding).pieces(most))
 
 
 def _lines(split: Split, quotes: Quotes | None) -> Iterator[Lines | Parsed]:

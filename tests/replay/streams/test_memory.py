@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from replay.streams.columnar import Columnar, Group
+from replay.streams.rejects import read_rejects
 from tests.replay.streams.harness import Place, stream
 
 MB = 1 << 20
@@ -100,16 +107,59 @@ def test_thousands_of_columns_are_read_in_the_memory_of_a_block(tmp_path: Path) 
         "import sys, psutil; from pathlib import Path; from tests.replay.streams.harness import Place, stream;"
         "d = stream(files={'pattern': '*.csv', 'header': True, 'short_records': True}, time={'column': 't', 'format': 'number'},"
         "columns=[{'name': 't', 'type': 'int64'}, *({'name': f'c{n}', 'type': 'string'} for n in range(3000))]);"
+    )
+    assert megabytes_of_ingesting(tmp_path, script) < 500
+    assert place.log().end == 4_300
+
+
+@pytest.mark.slow
+def test_a_million_rejects_are_held_a_few_at_a_time(tmp_path: Path) -> None:
+    place, lines = Place(tmp_path), 1_000_000  # in one block
+    place.write({"a.csv": "1,1\n" + "x\n" * lines})
+    script = (
+        "import sys, psutil; from pathlib import Path; from tests.replay.streams.harness import Place, stream;"
+        "d = stream(files={'pattern': '*.csv'}, time={'column': 't', 'format': 'number'},"
+        "columns=[{'name': 't', 'type': 'int64'}, {'name': 'v'}]);"
+    )
+    assert megabytes_of_ingesting(tmp_path, script) < 400  # all of them would be 600
+    assert len(place.rows()) == 1 and read_rejects(place.lake, "s").num_rows == lines
+
+
+def megabytes_of_ingesting(root: Path, script: str) -> int:
+    """How much memory a process of its own takes in addition when it ingests the files of a place by the declaration `d` of a script."""
+    script += (
         "before = psutil.Process().memory_info().rss; Place(Path(sys.argv[1])).ingest(d, file_rows=1000);"
         # Not getrusage: to it the memory of whoever started this process counts too.
         "peak = next(int(line.split()[1]) << 10 for line in open('/proc/self/status') if line.startswith('VmHWM'));"
         "print((peak - before) >> 20)"
     )
-    command = [sys.executable, "-c", script, str(tmp_path)]
+    command = [sys.executable, "-c", script, str(root)]
     ran = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
-    assert place.log().end == 4_300
-    assert int(ran.stdout) < 500
+    return int(ran.stdout)
+
+
+class Counted(io.BytesIO):
+    """A file that counts what is read of it."""
+
+    done = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.done += len(found)
+        return found
+
+
+def test_the_first_rows_of_a_row_group_are_there_before_much_of_it_is_read() -> None:
+    rows, names = 1_000_000, ["a", "b", "c"]
+    file, draws = Counted(), np.random.default_rng(0)
+    table = pa.table({name: draws.random(rows) for name in names})
+    pq.write_table(table, file, row_group_size=rows, use_dictionary=False)
+    reader = Columnar({name: name for name in names}, dict.fromkeys(names, pa.float64()))
+    pieces = reader.read(SimpleNamespace(open_input_file=lambda _: pa.PythonFile(file, mode="r")), Group("a", 0, rows, 0))
+    first = next(pieces)
+    assert file.done < 0.2 * len(file.getbuffer())
+    assert pa.concat_tables([first.table, *(piece.table for piece in pieces)]).equals(table)
 
 
 def main() -> None:
