@@ -191,7 +191,11 @@ def test_a_check_tells_how_many_rows_were_compared_the_worst_of_them_and_shows_e
     named = dict(zip(head.split(" | "), row.split(" | "), strict=True))
     assert float(named["min_speed__engine"]) == float(named["min_speed__oracle"]) - 1
     assert (compared.passed, "worst" in compared.metadata) == (True, False)
-    assert "data:image/png" in str(compared.metadata["engine_and_oracle"].value)
+    drawn = {
+        name: str(check.metadata["engine_and_oracle"].value) for name, check in checks.items() if "engine_and_oracle" in check.metadata
+    }
+    assert drawn.keys() == {"every_expected_row_is_there", "exact_values_are_equal"}
+    assert all("data:image/png" in picture for picture in drawn.values())
 
 
 def test_critical_checks_of_results_block_and_warnings_do_not(tmp_path: Path) -> None:
