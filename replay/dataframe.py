@@ -74,10 +74,10 @@ def start(
     """
     if not frame.isStreaming:
         raise SpecError("frame: a DataFrame of a batch given; allowed is a stream, as `spark.readStream` gives it.")
-    exact = set(_EXACT) <= set(frame.columns)
+    exact = _is_exact(frame)
     schema = _schema(frame, ("ts", *_EXACT) if exact else ("ts",))
     plan = Plan(
-        run=run or new_run_id(), spec=build(spec).spec.document(), lake=lake, streams={_STREAM: ("", 0)},
+        run=new_run_id() if run is None else run, spec=build(spec).spec.document(), lake=lake, streams={_STREAM: ("", 0)},
         span=Span({_STREAM: 0}, {_STREAM: 0}, flush=False), columns=serialised(schema), **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:
@@ -93,6 +93,15 @@ def start(
         note_status(plan, "running")
         threading.Thread(target=_follow, args=(query, plan, claim.pop_all()), name=plan.folder, daemon=True).start()
     return query
+
+
+def _is_exact(frame: DataFrame) -> bool:
+    """Whether the rows tell their order; with half of what tells it, a column of the user's own would be taken for the other's."""
+    there = [name for name in _EXACT if name in frame.columns]
+    if len(there) == 1:
+        (other,) = set(_EXACT) - set(there)
+        raise SpecError(f"{there[0]}: the DataFrame has this column and no '{other}'; allowed are both or neither, so rename it.")
+    return bool(there)
 
 
 def _schema(frame: DataFrame, needed: Iterable[str]) -> pa.Schema:

@@ -206,6 +206,10 @@ def test_what_is_no_stream_or_has_no_times_is_refused(spark: SparkSession, lake:
         dataframe.start(spark.read.parquet(str(raw)), HOURS, lake)
     with pytest.raises(SpecError, match=r"ts: the DataFrame has no such column; there are v, arrival, clock\."):
         dataframe.start(read(spark, raw).drop("ts"), HOURS, lake)
+    for there, other in (("arrival", "clock"), ("clock", "arrival")):  # minutes late, perhaps: its values would be others
+        told = f"^{there}: the DataFrame has this column and no '{other}'; allowed are both or neither, so rename it\\.$"
+        with pytest.raises(SpecError, match=told):
+            dataframe.start(read(spark, raw).drop(other), HOURS, lake)
     assert [folder.name for folder in Path(lake.root).iterdir()] == ["raw"]
 
 
