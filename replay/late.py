@@ -19,7 +19,7 @@ from engines.state import one_batch
 from replay.envelope import LATE
 from replay.file_slices import file_slices
 from replay.finals import order
-from replay.lifting import judge, late_schema, with_watermark
+from replay.lifting import judge, late_columns, late_schema, with_watermark
 from replay.log import Log, day_end, day_start
 from replay.plan import Plan
 from replay.reading import conform
@@ -57,7 +57,7 @@ def _judged(plan: Plan, name: str, log: Log, begin: int, end: int) -> Iterator[p
             judge(ts, part.clock_before, clock.behind_us, late)
             late[: part.skip] = late[part.skip + part.take :] = False
             if late.any():
-                rows = conform(one_batch(parquet.read().filter(pa.array(late))), plan.schema, name)
+                rows = conform(one_batch(parquet.read().filter(pa.array(late))), late_columns(plan.schema), name)
                 yield pa.Table.from_batches([with_watermark(rows, ts, part.clock_before, late, clock)])
 
 

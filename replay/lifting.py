@@ -22,8 +22,10 @@ from engines.spec import SpecError
 from engines.state import pack
 from replay.envelope import LATE, METRICS, PARTIALS, Envelope
 from replay.hashing import split
-from replay.log import FIRST_US, LAST_US, times_of
+from replay.log import FIRST_US, LAST_US, OWN_COLUMNS, times_of
 
+_OF_A_LOG = (*OWN_COLUMNS, "day")
+_WATERMARK = pa.field("watermark", TIMESTAMP)
 _US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
@@ -39,7 +41,7 @@ class Piece:
     clock_before: int
     """The largest ts of everything that arrived before; `BEGINNING`: nothing did."""
     late_rows: Callable[[NDArray[np.bool_]], pa.RecordBatch]
-    """All columns of the stream, `arrival` among them, for the rows of the piece that are marked: only late tuples are read in full."""
+    """What late tuples have (`late_columns`), for the rows of the piece that are marked: only these are read in full."""
     alone: bool = True
     """Whether the tuples of this stream meet no others."""
     alone_before: int = BEGINNING
@@ -73,18 +75,29 @@ def check_tuples(table: pa.Table) -> None:
             raise SpecError(f"{name}: the column is {kind}, with times that no whole microseconds are; allowed is {TIMESTAMP}.") from None
 
 
-def late_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of late tuples: the tuple's own, its arrival and the watermark before it.
+def late_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns of a tuple that is late: the stream's own, behind the tuple's arrival. What tells the order is not its own.
 
     Raises:
-        SpecError: if a column of the stream's own would be taken for one of the two.
+        SpecError: if a column of the stream's own would be taken for one that late tuples have besides.
+
+    >>> late_columns(pa.schema([(name, pa.int64()) for name in ("arrival", "arrived", "clock", "ts", "v")])).names  # of a log
+    ['arrival', 'ts', 'v']
+    >>> late_columns(pa.schema([(name, pa.int64()) for name in ("ts", "arrived", "day")])).names
+    ['arrival', 'ts', 'arrived', 'day']
     """
-    own = [field for field in schema if field.name not in ("arrival", "arrived", "clock", "day")]
+    order = next(found for found in (_OF_A_LOG, ("arrival", "clock"), ()) if {*found} - {"day"} <= {*schema.names})
+    own = [field for field in schema if field.name not in (*order, "arrival")]
     if taken := [field.name for field in own if field.name.lower() in ("arrival", "watermark")]:
         raise SpecError(
             f"{taken[0]}: a column of the stream has this name, under which late tuples have another; allowed is any other name."
         )
-    return pa.schema([pa.field("arrival", pa.int64()), *own, pa.field("watermark", TIMESTAMP)])
+    return pa.schema([pa.field("arrival", pa.int64()), *own])
+
+
+def late_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of late tuples: a tuple's, and the watermark before it."""
+    return late_columns(schema).append(_WATERMARK)
 
 
 def lift_piece(operator: Operator, clock: Clock, piece: Piece, count: int) -> list[Envelope]:
@@ -121,9 +134,7 @@ def lift_piece(operator: Operator, clock: Clock, piece: Piece, count: int) -> li
 def with_watermark(rows: pa.RecordBatch, ts: NDArray[np.int64], clock_before: int, late: NDArray[np.bool_], clock: Clock) -> pa.RecordBatch:
     """Late tuples with the watermark before each: `rows` are those that are marked among tuples with the times `ts`."""
     watermark = np.maximum.accumulate(np.maximum(ts, clock_before))[late] - clock.delay_us
-    schema = late_schema(rows.schema)
-    columns = [pa.array(watermark).view(TIMESTAMP) if name == "watermark" else rows[name] for name in schema.names]
-    return pa.record_batch(columns, schema=schema)
+    return pa.record_batch([*rows.columns, pa.array(watermark).view(TIMESTAMP)], schema=rows.schema.append(_WATERMARK))
 
 
 @numba.njit(cache=True, nogil=True)

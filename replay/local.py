@@ -7,6 +7,7 @@ only what carries envelopes from one to the next differs. Logs, days and publish
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +20,9 @@ from engines.state import one_batch
 from replay.bucket import Bucket, Step
 from replay.envelope import PARTIALS, Envelope
 from replay.finals import final_rows, order
-from replay.lifting import Piece, check_tuples, late_schema, lift_piece
+from replay.lifting import Piece, check_tuples, late_columns, late_schema, lift_piece
 from replay.metrics import metrics_table
+from replay.reading import conform
 from replay.span import Emission
 
 
@@ -71,9 +73,10 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
         if number < 1:
             raise SpecError(f"{setting}: {number} given; allowed is a whole number from 1.")
     check_tuples(table)
+    tuples = _with_arrival(table)
     if "stream" in table.schema.names and table["stream"].null_count:
         raise SpecError(f"stream: row {table['stream'].is_null().index(True).as_py()} is null; allowed is the name of each tuple's stream.")
-    late_schema(table.schema)
+    late = late_columns(table.schema)
     operator = engine.on(table.schema)
     count = 1 if operator.one_bucket else buckets
     streams = sorted(table["stream"].unique().to_pylist()) if "stream" in table.schema.names and table.num_rows else [""]
@@ -84,13 +87,12 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
     def step(envelopes: list[Envelope]) -> None:
         steps.append([bucket.step(e for e in envelopes if e.bucket == b) for b, bucket in enumerate(group)])
 
-    tuples = _with_arrival(table)
     for first in range(0, tuples.num_rows, batch_rows):
         batch, envelopes = tuples.slice(first, batch_rows), list[Envelope]()
         for stream in streams:
             rows = batch if len(streams) == 1 else batch.filter(pc.equal(batch["stream"], stream))
             if rows.num_rows:
-                piece = _piece(stream, first, rows, operator, clocks[stream], alone=len(streams) == 1)
+                piece = _piece(stream, first, rows, operator, clocks[stream], late, alone=len(streams) == 1)
                 envelopes += lift_piece(operator, engine.clock(stream), piece, count)
                 clocks[stream] = envelopes[-1].due + engine.clock(stream).delay_us
         step(envelopes)
@@ -101,13 +103,22 @@ def run(engine: Engine, table: pa.Table, *, batch_rows: int = 65_536, buckets: i
 
 
 def _with_arrival(table: pa.Table) -> pa.Table:
-    return table if "arrival" in table.schema.names else table.append_column("arrival", pa.array(np.arange(table.num_rows)))
+    """The tuples with their places in the order of arrival, which are their row numbers unless they bring them."""
+    if "arrival" not in table.schema.names:
+        return table.append_column("arrival", pa.array(np.arange(table.num_rows)))
+    given = table["arrival"]
+    if pa.types.is_integer(given.type) and not given.null_count:
+        with suppress(pa.ArrowInvalid):
+            return table.set_column(table.schema.get_field_index("arrival"), "arrival", given.cast(pa.int64()))
+    raise SpecError(f"arrival: the column is {given.type} with {given.null_count} nulls; allowed are whole numbers (int64) and no nulls.")
 
 
-def _piece(stream: str, first: int, rows: pa.Table, operator: Operator, clock_before: int, *, alone: bool) -> Piece:
+def _piece(stream: str, first: int, rows: pa.Table, operator: Operator, clock_before: int, late: pa.Schema, *, alone: bool) -> Piece:
     """Rows of a batch. Only the columns that are read are put together: of all rows the others may be more than Arrow can hold in one."""
     wanted = one_batch(rows.select(list(dict.fromkeys(["ts", *operator.columns]))))
-    return Piece(stream, first, wanted, clock_before, lambda late: one_batch(rows.filter(pa.array(late))), alone)
+    return Piece(
+        stream, first, wanted, clock_before, lambda marked: conform(one_batch(rows.filter(pa.array(marked))), late, stream), alone
+    )  # fmt: skip
 
 
 def _gather(steps: list[list[Step]], operator: Operator, schema: pa.Schema, reached: int) -> Run:

@@ -14,7 +14,7 @@ from engines.contract import BEGINNING, Clock, Operator
 from engines.state import one_batch
 from replay.file_slices import FileSlice
 from replay.lake import Lake
-from replay.lifting import Piece
+from replay.lifting import Piece, late_columns
 
 
 def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schema, clock: Clock) -> Piece:
@@ -44,7 +44,7 @@ def read_piece(lake: Lake, part: FileSlice, operator: Operator, schema: pa.Schem
     def late_rows(late: NDArray[np.bool_]) -> pa.RecordBatch:
         with pq.ParquetFile(files.open_input_file(part.path)) as parquet:
             rows = parquet.read(use_threads=False).slice(part.skip, part.take)
-        return conform(one_batch(rows.filter(pa.array(late))), schema, part.stream)
+        return conform(one_batch(rows.filter(pa.array(late))), late_columns(schema), part.stream)
 
     tuples = pa.record_batch([column(name) for name in wanted], names=wanted)
     # Later files' least times, and the final watermark of the whole log for files that do not exist yet.

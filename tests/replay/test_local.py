@@ -35,10 +35,14 @@ def table(*times: int, **columns: object) -> pa.Table:
         (table(1, 2, stream=["a", None]), {}, "stream: row 1 is null; allowed is the name of each tuple's stream."),
         (pa.Table.from_arrays([*table(1).columns, pa.array([2])], names=["ts", "v", "v"]), {},
          "columns: 'v' given 2 times; allowed is a name for each."),
+        (table(1, 2, arrival=["a", None]), {},
+         "arrival: the column is string with 1 nulls; allowed are whole numbers (int64) and no nulls."),
+        (table(1, arrival=pa.array([2**63], pa.uint64())), {},
+         "arrival: the column is uint64 with 0 nulls; allowed are whole numbers (int64) and no nulls."),
         *((table(far, 1), {}, f"ts: a time of {far} microseconds since 1970 given; allowed are times in the years 1 to 9999.")
           for far in (2**62, -(2**62), LAST_US + 1)),
     ],
-    ids=["buckets", "batch_rows", "null stream", "a name twice", "far ahead", "long ago", "year 10000"],
+    ids=["buckets", "batch_rows", "null stream", "a name twice", "text arrival", "huge arrival", "far ahead", "long ago", "year 10000"],
 )  # fmt: skip
 def test_what_cannot_be_replayed_is_refused(technique: str, stream: pa.Table, settings: dict[str, int], sentence: str) -> None:
     with pytest.raises(SpecError) as refused:
@@ -70,3 +74,12 @@ def test_what_does_not_fit_into_a_batch_is_refused_in_a_sentence() -> None:
     many = pa.ListArray.from_arrays(pa.array([0, 2**30], pa.int32()), pa.nulls(2**30))
     with pytest.raises(StateError, match=r"^2 rows with the columns v: a column has more than 2 GiB .* shorter\.$"):
         one_batch(pa.table({"v": pa.chunked_array([many, many])}))
+
+
+def test_late_tuples_keep_the_columns_of_the_users_own() -> None:
+    """Also under names that a log has for itself: there is none here."""
+    own = {"day": ["a", "b"], "arrived": [7, 8], "clock": ["c", "d"]}
+    late = local.run(build(SPECS["frames"]), table(5, 1, **own)).late
+    assert late.drop(["ts", "watermark"]).to_pylist() == [{"arrival": 1, "v": 1, "day": "b", "arrived": 8, "clock": "d"}]
+    named = local.run(build(SPECS["frames"]), table(5, 1, arrival=pa.array([40, 41], pa.int32()))).late
+    assert named["arrival"].to_pylist() == [41]
