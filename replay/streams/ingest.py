@@ -21,7 +21,7 @@ from replay.log import FIRST_CHANGED, Log
 from replay.log_writer import commit
 from replay.streams import writing
 from replay.streams.declaration import Declaration
-from replay.streams.manifest import INGESTION, Manifest, forget_older, in_order, read_manifest
+from replay.streams.manifest import INGESTION, Entry, Manifest, forget_older, in_order, read_manifest
 from replay.streams.numbering import Stretch, by_value, from_arrival, in_file_order
 from replay.streams.parsed import StreamError
 from replay.streams.ranges import located
@@ -126,9 +126,9 @@ class _Ingestion:
             return Ingested(known, None, log.version, [], 0, 0)
         if self.by and stands < len(before):
             stands = 0  # in a sorted log a file has no place of its own
-        outcome = self._read(files[stands:])
+        outcome = self._read(files[stands:], before)
         if self.by and stands and log is not None and outcome.rows and self._least(outcome) < int(self._greatest(log)):
-            stands, outcome = 0, self._read(files)  # what is new reaches back
+            stands, outcome = 0, self._read(files, before)  # what is new reaches back
         entries = [*before[:stands], *outcome.entries(sizes(self.folder, self.declaration, outcome.files), sums)]
         manifest = Manifest(self.name, self.declaration.name, self.declaration.fingerprint(), origin, entries)
 
@@ -150,8 +150,8 @@ class _Ingestion:
             manifest, new, Log.open(self.lake, self.address).version, [f.name for f in outcome.files], outcome.records, outcome.rejected
         )
 
-    def _read(self, files: Sequence[Any]) -> Outcome:
-        return read_files(self.folder, self.declaration, files, self.stage, self.split_bytes, self.tasks)
+    def _read(self, files: Sequence[Any], known: Sequence[Entry]) -> Outcome:
+        return read_files(self.folder, self.declaration, files, known, self.stage, self.split_bytes, self.tasks)
 
     def _schema(self) -> pa.Schema:
         """The log's columns."""

@@ -47,8 +47,8 @@ class Layout:
     """Of columnar files."""
 
 
-def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
-    """The layout of a file.
+def look(folder: Lake, file: RawFile, declaration: Declaration, before: Sequence[str] = ()) -> Layout:
+    """The layout of a file; of a Delta table `before` are the files that were read of it.
 
     Raises:
         StreamError: it is not what the declaration says.
@@ -66,7 +66,7 @@ def look(folder: Lake, file: RawFile, declaration: Declaration) -> Layout:
                 f"allowed is what its type, {column.type}, says."
             )
     if form.format in ("parquet", "delta"):
-        return _columnar(folder, file, declaration, form)
+        return _columnar(folder, file, declaration, form, before)
     head = _head(folder, file, form)
     begin = len(_BOM) if head.startswith(_BOM) else 0
     origin, types = declaration.time.origin or 0, _types(declaration)
@@ -199,9 +199,9 @@ def _check_delimiter(file: RawFile, form: Delimited, lines: Lines) -> None:
         )
 
 
-def _columnar(folder: Lake, file: RawFile, declaration: Declaration, form: Files) -> Layout:
+def _columnar(folder: Lake, file: RawFile, declaration: Declaration, form: Files, before: Sequence[str]) -> Layout:
     if form.format == "delta":
-        schema, parts = delta_files(folder, file.name, file.size)
+        schema, parts = delta_files(folder, file.name, file.size, before)
     else:
         schema, parts = None, {file.name: {}}
     footers = {path: footer(folder, path) for path in parts}

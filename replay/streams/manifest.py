@@ -35,6 +35,8 @@ class Entry:
     records: int = 0
     rows: int = 0
     rejected: int = 0
+    parts: list[str] = field(default_factory=list)
+    """Of a Delta table, the files that are in it, in the order in which they were read."""
 
     def same_as(self, file: RawFile, checksum: str) -> bool:
         """Whether it is the file that it was."""

@@ -121,7 +121,8 @@ class Outcome:
             if records != rows + rejected:
                 raise StreamError(f"file {file.name}: {records} records, but {rows} rows and {rejected} rejects; nothing was stored.")
             lines = sum(self.staged[at].lines for at in of) + (self.splits[of[0]].layout.lines if of else 0)
-            entries.append(Entry(file.name, sizes[file.name], sums[file.name], lines, records, rows, rejected))
+            parts = [path for path in dict.fromkeys(group.path for at in of for group in self.splits[at].groups) if path != file.name]
+            entries.append(Entry(file.name, sizes[file.name], sums[file.name], lines, records, rows, rejected, parts))
         return entries
 
     def rejects(self) -> Iterator[tuple[str, int, str | None, list[Reject]]]:
@@ -162,9 +163,12 @@ def sizes(folder: Lake, declaration: Declaration, files: Sequence[RawFile]) -> d
     return found
 
 
-def read_files(folder: Lake, declaration: Declaration, files: Sequence[RawFile], stage_at: Lake, split_bytes: int, tasks: Tasks) -> Outcome:
-    """Stage files. All of them are looked at before the first is read."""
-    layouts = tasks(_look, [(folder, file, declaration) for file in files])
+def read_files(
+    folder: Lake, declaration: Declaration, files: Sequence[RawFile], known: Sequence[Entry], stage_at: Lake, split_bytes: int, tasks: Tasks
+) -> Outcome:
+    """Stage files, some of which may be known. All of them are looked at before the first is read."""
+    before = {entry.name: entry.parts for entry in known}
+    layouts = tasks(_look, [(folder, file, declaration, before.get(file.name, [])) for file in files])
     splits: list[Split] = []
     for file, layout in zip(files, layouts, strict=True):
         for begin, end, groups in _cut(declaration, file, layout, split_bytes):
@@ -195,7 +199,7 @@ def _half(split: Split) -> int:
     return _bytes(split) // 2
 
 
-def _look(task: tuple[Lake, RawFile, Declaration]) -> Layout:
+def _look(task: tuple[Lake, RawFile, Declaration, Sequence[str]]) -> Layout:
     return look(*task)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from replay.lake import Lake
 from replay.streams.declaration import NUMBERS, Declaration
@@ -113,6 +114,25 @@ def test_files_of_one_commit_are_read_in_the_order_of_the_numbers_in_their_names
     write_deltalake(place.raw / "a", table, partition_by=["h"])
     place.ingest(declared("delta", {"name": "h", "type": "int32"}))
     assert nothing_but(place.rows(), "h") == [(9,), (10,), (100,)]
+
+
+def test_the_files_of_a_table_stay_in_their_order_when_it_forgets_its_commits(place: Place) -> None:
+    #   commit 0: part-0, part-1, of which the second was written first;  commit 1: more;  then the log is cleaned up;  commit 2: more
+    adds, schema = [], pa.schema([("t", TIMES.type), ("v", pa.float64())])
+    (place.raw / "a").mkdir()
+    for n, written_ms in enumerate((1_700_000_000_500, 1_700_000_000_100)):
+        file = place.raw / "a" / f"part-{n}.parquet"
+        pq.write_table(pa.table({"t": TIMES[:1], "v": [float(n)]}, schema=schema), file)
+        adds.append(AddAction(file.name, file.stat().st_size, {}, written_ms, True, json.dumps({"numRecords": 1})))
+    create_table_with_add_actions(str(place.raw / "a"), Schema.from_arrow(schema), adds, mode="error", partition_by=[])
+    declaration = declared("delta", {"name": "v"})
+    place.ingest(declaration)
+    appended(place.raw / "a", 2)
+    DeltaTable(place.raw / "a").create_checkpoint()
+    (place.raw / "a" / "_delta_log" / f"{0:020}.json").unlink()  # after 30 days Delta does this by itself
+    appended(place.raw / "a", 3)
+    assert place.ingest(declaration).changed == 2
+    assert nothing_but(place.rows(), "v") == [(0,), (1,), (2,), (3,)]
 
 
 def test_a_table_that_was_removed_and_written_anew_is_another(place: Place) -> None:
