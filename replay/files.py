@@ -18,6 +18,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
@@ -117,9 +118,11 @@ def write_file(
     text = [f.name for f in rows.schema if f.name == "key" or pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     close = [f.name for f in rows.schema if f.name in _CLOSE and (pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type))]
     packed = dict.fromkeys(close, "DELTA_BINARY_PACKED")
+    bounded = [name for name in rows.column_names if not _has_nan(rows[name])]
     pq.write_table(
         _required(rows), path, filesystem=files,
         use_dictionary=text, column_encoding=packed, row_group_size=group_rows, compression="lz4",
+        write_statistics=len(bounded) == rows.num_columns or bounded,
     )  # fmt: skip
     return Written(path, files.get_file_info(path).size, rows.num_rows, dict(partition or {}), json.dumps(statistics(rows)))
 
@@ -147,6 +150,11 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    """Whether some values are no numbers. Arrow's bounds leave them out, but to Spark they are greater than all: it would not find them."""
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
+
+
 def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
     """The least and the greatest value as Delta writes them; None where there is none, or none that can be written."""
     if pa.types.is_dictionary(column.type):
@@ -155,7 +163,11 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind):
         return None, None
     found = pc.min_max(column)
-    return _bound(found["min"], kind, up=False), _bound(found["max"], kind, up=True)
+    least, greatest = _bound(found["min"], kind, up=False), _bound(found["max"], kind, up=True)
+    if least is not None and _has_nan(column):
+        # Without a bound other readers would pass over the file.
+        greatest = float(np.finfo(kind.to_pandas_dtype()).max)
+    return least, greatest
 
 
 def _bound(value: pa.Scalar, kind: pa.DataType, *, up: bool) -> Any:

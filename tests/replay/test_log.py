@@ -308,10 +308,11 @@ def test_times_of_long_ago_have_statistics_too(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [["a", "b" * 40, "b" * 40 + "c", None], [1.5, -2.0, math.nan, None], [True, False, None, None], [3, 2**62, -5, None],
+    [["a", "b" * 40, "b" * 40 + "c", None], [1.5, -2.0, math.nan, None], [math.nan, 1.5, 7.0, None],
+     [True, False, None, None], [3, 2**62, -5, None],
      [Decimal("1.50"), Decimal("-0.10"), Decimal("1234567.01"), None], [b"x", b"", b"\xff", None],
      [date(2024, 1, 1), date(1, 1, 1), date(9999, 12, 31), None]],
-    ids=["text", "float", "bool", "int", "decimal", "bytes", "date"],
+    ids=["text", "float", "float beside NaN", "bool", "int", "decimal", "bytes", "date"],
 )  # fmt: skip
 def test_whoever_filters_a_table_by_its_values_finds_them(lake: Lake, values: list[object]) -> None:
     """Readers pass over files by their statistics; one that takes a missing bound for a null would find nothing at all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engines import build
+from engines.contract import TIMESTAMP
 from replay import dataframe, local, log_writer
 from replay.backfill import backfill
 from replay.lake import Lake
@@ -153,6 +155,14 @@ def test_published_days_and_every_other_table_can_be_read_by_polars_and_spark(sp
         by_spark = spark.read.format("delta").load(lake.inside(name))
         assert by_polars.height == by_spark.count(), name
         assert set(by_polars.columns) == set(by_spark.columns), name
+
+
+def test_spark_finds_values_that_are_no_numbers(spark: SparkSession, lake: Lake) -> None:
+    """To Spark they are greater than every number, and it passes over files, and parts of them, by their greatest value."""
+    log = log_writer.append(lake, "s", pa.table({"ts": pa.array([1, 2, 3], TIMESTAMP), "v": [1.0, math.nan, 2.0]}), file_rows=2)
+    found = spark.read.format("delta").load(log.address)
+    for condition, arrivals in {"v > 100": [1], "v > 1": [1, 2], "v < 2": [0], "isnan(v)": [1]}.items():
+        assert sorted(row["arrival"] for row in found.where(condition).collect()) == arrivals, condition
 
 
 def test_a_replay_at_a_given_speed_takes_its_time_and_gives_the_same(spark: SparkSession, lake: Lake) -> None:
