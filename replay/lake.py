@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -20,7 +21,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=@:+-]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*")
+"""Names are values of partitions, too: with ':' Spark cannot read such a table, and with '=' polars cannot."""
+_NO_FOLDERS = {"%": "Delta takes for part of an address", "=": "polars takes for a column", "\\": "Delta takes for a '/'"}
 
 
 class LakeError(ValueError):
@@ -42,8 +45,9 @@ class Lake:
         """A local lake is told by its absolute path, so that every process finds the same one."""
         if "://" not in self.root or self.root.startswith("file://"):
             object.__setattr__(self, "root", str(Path(self.root.removeprefix("file://")).resolve()))
-            if "%" in self.root:
-                raise LakeError(f"lake: '{self.root}' given; allowed are folders without '%', which Delta takes for part of an address.")
+            for character, reason in _NO_FOLDERS.items():
+                if character in self.root:
+                    raise LakeError(f"lake: '{self.root}' given; allowed are folders without '{character}', which {reason}.")
 
     @property
     def local(self) -> bool:
@@ -84,7 +88,7 @@ class Lake:
     def table(self, address: str, version: int | None = None) -> DeltaTable | None:
         """The Delta table at an address of the lake, or None."""
         try:
-            return DeltaTable(address, version=version, storage_options=self.options())
+            return Table(address, version=version, storage_options=self.options())
         except TableNotFoundError:
             return None
 
@@ -129,6 +133,14 @@ class Lake:
     def to_json(self) -> dict[str, Any]:
         """What another process needs to open this lake."""
         return {"root": self.root, "storage_options": dict(self.storage_options)}
+
+
+class Table(DeltaTable):
+    """A Delta table that polars reads wherever it is."""
+
+    def file_uris(self, *given: Any, **named: Any) -> list[str]:
+        """Where the files are: deltalake writes a space in the name of a folder as in a URL, and polars takes it at its word."""
+        return [uri if "://" in uri else unquote(uri) for uri in super().file_uris(*given, **named)]
 
 
 class _Store(DeltaStorageHandler):

@@ -346,23 +346,6 @@ def test_of_two_writers_at_a_time_one_is_refused(lake: Lake, there: bool) -> Non
     assert log_writer.append(lake, "s", pa.table({"ts": seconds(4)})).end == 2 + there
 
 
-@pytest.mark.parametrize("name", ["a#b", "a?b", "a b"])
-def test_any_folder_can_be_a_lake(tmp_path: Path, name: str) -> None:
-    log_writer.append(Lake(str(tmp_path / name / "lake")), "s", pa.table({"ts": seconds(1)}))
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert Lake(f"file://{tmp_path}/{name}/lake") == Lake(str(tmp_path / name / "lake"))
-    with pytest.raises(LakeError, match=r"lake: '.*/a%20b' given; allowed are folders without '%'"):
-        Lake(str(tmp_path / "a%20b"))
-
-
-@pytest.mark.parametrize("path", ["../outside", "/etc", "streams/../../x"])
-def test_a_path_out_of_the_lake_is_refused(lake: Lake, path: str) -> None:
-    with pytest.raises(LakeError, match=r"leads out of the lake .*; allowed are paths inside it\."):
-        lake.inside(path)
-    with pytest.raises(LakeError, match="not a place in the lake"):
-        lake.address("streams", path)
-
-
 def test_what_commits_have_changed_is_known_however_far_the_log_has_grown_since(lake: Lake) -> None:
     #   version    0    1    2    3    4
     #   arrivals   01   23   23   45   67       the third writes the second day anew
