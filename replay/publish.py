@@ -169,13 +169,18 @@ def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tu
 
 
 def _states(plan: Plan) -> Iterator[tuple[date, pa.Table]]:
-    """The states that the run left on its way."""
+    """The states that the run left on its way; a row of them is a group of its own, and a single pass tells which are of which day."""
     table = plan.lake.table(plan.output(STATE))
     if table is None:
         return
     states = table.to_pyarrow_dataset()
-    for end in plan.span.day_ends:
-        rows = states.to_table(filter=pc.field("day_end") == pa.scalar(end, TIMESTAMP))
+    left: dict[int, list[Any]] = {end: [] for end in plan.span.day_ends}
+    for file in states.get_fragments():
+        for group in file.row_groups:
+            left[pa.scalar(group.statistics["day_end"]["min"], TIMESTAMP).value].append((file, group.id))
+    for end, groups in left.items():
+        read = [file.subset(row_group_ids=[group]).to_table(schema=states.schema) for file, group in groups]
+        rows = pa.concat_tables([states.schema.empty_table(), *read])
         for name, value in origin(plan).items():
             rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
         yield day_of(end - 1), rows

@@ -15,7 +15,7 @@ import numpy as np
 
 from engines.contract import BEGINNING, FOREVER, Clock, Engine
 from engines.spec import SpecError
-from replay.log import Log, day_end, day_of, day_start
+from replay.log import DAY_US, Log, day_end, day_of, day_start
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,12 @@ def all_days(logs: Mapping[str, Log]) -> list[date]:
     return [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
 
 
+def days_of_tuples(logs: Mapping[str, Log]) -> list[date]:
+    """The days of the clock in which tuples of any log arrived: no file straddles a day."""
+    numbers = np.unique(np.concatenate([log.clock // DAY_US for log in logs.values()]))
+    return [day_of(int(number) * DAY_US) for number in numbers]
+
+
 def sealed(logs: Mapping[str, Log], engine: Engine, day: date) -> bool:
     """Whether nothing to come can change a day's results: every stream's final watermark has reached its end."""
     return all(log.clock_end - engine.clock(name).behind_us >= day_end(day) for name, log in logs.items())
@@ -143,7 +149,10 @@ def of_days(logs: Mapping[str, Log], engine: Engine, first: date, last: date, st
     end = {name: log.end if is_last else sealing_arrival(log, engine.clock(name), last) for name, log in logs.items()}
     wanted = [day for day in days if first <= day <= last]
     done = [day for day in wanted if sealed(logs, engine, day)]
-    passed = [day for day in days if day <= last and (start is None or day_end(day) > start.day_end)] if lookback is None else []
+    # In a silent day nothing arrives that the state of the day before does not tell, and of some sensors years are silent.
+    passed = (
+        [day for day in days_of_tuples(logs) if day <= last and (start is None or day_end(day) > start.day_end)] if lookback is None else []
+    )
     return Span(
         begin={name: min(begin[name], end[name]) for name in logs},
         end=end,

@@ -7,19 +7,20 @@ from datetime import date
 from itertools import product
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from engines import build
-from engines.contract import BEGINNING
+from engines.contract import BEGINNING, TIMESTAMP
 from replay import log_writer
 from replay.backfill import backfill
 from replay.lake import Lake
 from replay.log import FIRST_CHANGED, Log, day_end
 from replay.publish import published_days
 from replay.span import all_days
-from tests.replay.harness import CLOCKS, SPECS, assert_published, in_process, stream, with_clock
+from tests.replay.harness import CLOCKS, HOUR, SPECS, START, assert_published, in_process, stream, with_clock
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +116,28 @@ def test_a_day_begins_where_it_can(lake: Lake) -> None:
     windows = backfill(None, lake, with_clock(SPECS["short windows"], "an hour"), ["s"], [days[4]])[0]  # type: ignore[arg-type]
     assert windows.plan.span.reason == "from the lookback before the first day"
     assert windows.plan.span.begin["s"] > 0
+
+
+def test_silent_days_leave_no_state_and_the_nearest_one_before_them_serves(lake: Lake) -> None:
+    #   day   0    1    2  ...  150  151 ... 300  301 | 302 is the last, and provisional
+    #   log  |xx-|----|----    |-x-|----    |--x|x-x|x|
+    spec = with_clock(SPECS["frames"], "an hour")
+    hours = [1, 2, 150 * 24 + 5, 300 * 24 + 20, 301 * 24 + 1, 301 * 24 + 9, 302 * 24 + 3]
+    values = [1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
+    ts = pa.array([START + hour * HOUR for hour in hours], TIMESTAMP)
+    table = pa.table({"ts": ts, "key": ["a"] * len(hours), "v": values})
+    log = log_writer.append(lake, "s", table, file_rows=1)
+    days = log.days()
+    backfill(None, lake, spec, ["s"], days[:200])  # type: ignore[arg-type]
+    left = pl.read_delta(lake.address("results", "frames__s__state"))["day"].unique().sort().to_list()
+    assert left == [days[0], days[150]]
+    (one,) = backfill(None, lake, spec, ["s"], [days[90]], again=True)  # type: ignore[arg-type]
+    assert one.plan.span.reason == f"from the state of {days[0]}"
+    (rest,) = backfill(None, lake, spec, ["s"])  # type: ignore[arg-type]
+    assert rest.plan.span.reason == f"from the state of {days[150]}" and rest.plan.span.days[0] == days[200].isoformat()
+    left = pl.read_delta(lake.address("results", "frames__s__state"))["day"].unique().sort().to_list()
+    assert left == [days[0], days[150], days[300], days[301]]
+    assert_published(lake, "frames__s", spec, table)
 
 
 def test_another_specification_replaces_what_was_published(lake: Lake) -> None:
