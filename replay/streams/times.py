@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Context, Decimal
 
 import numpy as np
@@ -20,6 +19,7 @@ from replay.log import FIRST_US, LAST_US
 from replay.streams.declaration import UNITS_PER_SECOND, Time
 from replay.streams.patterns import by_pattern
 from replay.streams.values import REAL, WHOLE, Mask, begins_with, convert, trimmed, whole
+from replay.streams.zones import localised
 
 FURTHEST_US = 2**61
 """No event is further than this from 1970: sums of times and durations stay inside 64 bits."""
@@ -32,9 +32,6 @@ _DECIMAL, _DECIMALS = pa.decimal128(19 + _DIGITS, _DIGITS), 10**_DIGITS
 _WIDE, _SCIENTIFIC = pa.decimal256(76, 40), r"^[+-]?[0-9]?\.[0-9]{1,20}[eE][+-]?(0?[0-9]|1[0-8])$"
 """What holds each number that is written so."""
 _EXACT = Context(prec=60, rounding=ROUND_FLOOR)
-_TABLES_END = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001 - a local time
-"""From here on Arrow knows a zone's offset but no longer its summers."""
-_QUARTER_SECONDS = 900
 _SURE_US = 2**51
 """From here on, in 2041, two microseconds may be as good as one double: what a number stands for is told by its shortest text."""
 
@@ -131,8 +128,8 @@ def _from_floats(values: pa.Array, time: Time, origin_us: int) -> Times:
 
 def _from_timestamps(values: pa.Array, time: Time) -> Times:
     unit = values.type.unit
-    if values.type.tz is None and time.zone != "UTC":
-        values = _localised(values, time)
+    if values.type.tz is None:
+        values = localised(values, time.tz)
     numbers, there = _numbers(values.view(pa.int64()))
     us, near = to_us(numbers, unit)
     of_unit = 10**9 // UNITS_PER_SECOND[unit]
@@ -158,7 +155,7 @@ def _by_pattern(texts: pa.Array, form: str, time: Time) -> Times:
     if form != "iso":
         moments = by_pattern(texts, form)
         if moments.type.tz is None:
-            moments = _localised(moments, time)
+            moments = localised(moments, time.tz)
         us, there = _numbers(moments.cast(pa.timestamp("us", tz="UTC")).view(pa.int64()))
         there &= np.abs(us) <= _FURTHEST_NS_AS_US
         return _times(us, there, np.where(there, us, 0) * 1000)
@@ -177,11 +174,11 @@ def _iso(texts: pa.Array, time: Time) -> pa.Array:
         kind = _INSTANT if begins_with(texts, _ZONE) else _LOCAL
         with suppress(pa.ArrowInvalid):
             moments = texts.cast(kind)
-            return moments if kind == _INSTANT else _localised(moments, time).cast(_INSTANT)
+            return moments if kind == _INSTANT else localised(moments, time.tz)
     zoned, none = pc.match_substring_regex(texts, _ZONE), pa.scalar(None, pa.string())
     instants, _ = convert(pc.if_else(zoned, texts, none), lambda these: these.cast(_INSTANT), _DATE)
     local, _ = convert(pc.if_else(zoned, none, texts), lambda these: these.cast(_LOCAL), _DATE)
-    return pc.coalesce(instants, _localised(local, time).cast(_INSTANT))
+    return pc.coalesce(instants, localised(local, time.tz))
 
 
 def _by_number(texts: pa.Array, unit: str, origin_us: int) -> Times:
@@ -225,36 +222,6 @@ def _decimal(text: str) -> Decimal | None:
         number = Decimal(text)
         return number.quantize(Decimal((0, (1,), -_DIGITS)), context=_EXACT) if abs(number) < 10**19 else None
     return None
-
-
-def _localised(moments: pa.Array, time: Time) -> pa.Array:
-    """Local times as instants: of two the first, and null where there is none."""
-    late = pc.greater_equal(moments, _TABLES_END)
-    if time.zone != "UTC" and pc.any(late).as_py():
-        none = pa.scalar(None, moments.type)
-        early = _localised(pc.if_else(late, none, moments), time)
-        return pc.coalesce(early, _by_rule(pc.if_else(late, moments, none), time).view(early.type))
-    with suppress(pa.ArrowInvalid):  # mostly all of them exist
-        return pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="raise")
-    first = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="earliest")
-    second = pc.assume_timezone(moments, time.zone, ambiguous="earliest", nonexistent="latest")
-    same = pc.equal(first, second)
-    return first if pc.all(same).as_py() in (True, None) else pc.if_else(same, first, pa.scalar(None, first.type))
-
-
-def _by_rule(moments: pa.Array, time: Time) -> pa.Array:
-    """The same by Python's zones, which know a zone's rule for all the years to come, a quarter of an hour at a time."""
-    local, there = _numbers(moments.view(pa.int64()))
-    per_second = UNITS_PER_SECOND[moments.type.unit]
-    quarters, at = np.unique(local // (_QUARTER_SECONDS * per_second), return_inverse=True)
-    offsets = np.zeros(len(quarters), np.int64)
-    exists = np.zeros(len(quarters), bool)
-    for i, quarter in enumerate(quarters.tolist()):
-        wall = datetime(1970, 1, 1) + timedelta(seconds=quarter * _QUARTER_SECONDS)  # noqa: DTZ001 - a local time
-        instant = wall.replace(tzinfo=time.tz).astimezone(UTC)
-        exists[i] = instant.astimezone(time.tz).replace(tzinfo=None) == wall
-        offsets[i] = (wall - instant.replace(tzinfo=None)) // timedelta(seconds=1)
-    return pa.array(local - offsets[at] * per_second, mask=~(there & exists[at]))
 
 
 def _either(first: Times, second: Times) -> Times:
