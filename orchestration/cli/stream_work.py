@@ -124,8 +124,12 @@ def ingest_streams(
     return done
 
 
-def disorder_stream(stream: str, new: str, lake: str, delays: dict[str, Any], scale: str, master: str | None) -> dict[str, Any]:
+def disorder_stream(
+    stream: str, new: str, lake: str, declarations: str, delays: dict[str, Any], scale: str, master: str | None
+) -> dict[str, Any]:
     """Write a disordered log, and measure it."""
+    if (path := declared(_folders(declarations)).get(new)) is not None:
+        raise Told(f"stream: {new!r} given, which is declared in {path} and could not be ingested any more; allowed is a new name.")
     try:
         scale_us = parse_duration(scale)
     except ValueError as problem:

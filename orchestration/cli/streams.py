@@ -121,6 +121,7 @@ def disorder(
     scale: Annotated[str, typer.Option(metavar="DURATION", help="The longest delay, the deviation, or the mean.")] = "2s",
     seed: Annotated[int, typer.Option(min=0, help="What the delays are drawn with.")] = 0,
     lake: _Lake = "lake",
+    declarations: _Declared = "streams",
     master: _Master = None,
     json: _Json = False,
     debug: _Debug = False,
@@ -129,7 +130,7 @@ def disorder(
     with sentences(debug=debug):
         from orchestration.cli.stream_work import disorder_stream
 
-        done = disorder_stream(stream, new, lake, {"fraction": fraction, "kind": kind, "seed": seed}, scale, master)
+        done = disorder_stream(stream, new, lake, declarations, {"fraction": fraction, "kind": kind, "seed": seed}, scale, master)
         if not _printed(done, json=json):
             inverted = "" if done["inversion_rate"] is None else f", inversion rate {done['inversion_rate']:.3g}"
             typer.echo(

@@ -288,6 +288,15 @@ class Declaration(Model):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def is_name(name: str) -> bool:
+    """Whether a stream may have a name: what ends in `__rejects`, and other names with two underscores, are tables beside one.
+
+    >>> is_name("calls_2"), is_name("calls__rejects"), is_name("1st")
+    (True, False, False)
+    """
+    return _NAME.fullmatch(name) is not None and "__" not in name
+
+
 def load(path: Path) -> Declaration:
     """The declaration in a file."""
     try:
@@ -303,7 +312,7 @@ def load(path: Path) -> Declaration:
     if "name" in content:
         raise SpecError(f"declaration {path}: name: {content['name']!r} given; allowed is none, for the file's name is the stream's.")
     name = path.name.removesuffix(SUFFIX)
-    if not _NAME.fullmatch(name) or "__" in name:
+    if not is_name(name):
         raise SpecError(f"declaration {path}: the stream would be called {name!r}; allowed are letters, digits and single '_'.")
     try:
         return validate(Declaration, {"name": name, **content})

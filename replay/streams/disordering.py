@@ -18,6 +18,7 @@ from replay.files import FILE_ROWS, read_file
 from replay.lake import Lake, LakeError
 from replay.log import FIRST_CHANGED, OWN_COLUMNS, Log
 from replay.log_writer import commit
+from replay.streams.declaration import is_name
 from replay.streams.numbering import by_value
 from replay.streams.ranges import located
 from replay.streams.records import ARRIVED, LINE
@@ -54,6 +55,8 @@ def disorder_log(lake: Lake, stream: str, new: str, delays: Delays, tasks: Tasks
         tasks: where the work is done.
         file_rows: about how many tuples a file of the new log holds.
     """
+    if not is_name(new):
+        raise LakeError(f"stream: {new!r} given; allowed are letters, digits and single '_'.")
     log = Log.open(lake, lake.address("streams", stream))
     address = lake.address("streams", new)
     if lake.table(address) is not None:

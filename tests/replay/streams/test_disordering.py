@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -60,6 +62,15 @@ def test_a_log_that_is_there_is_not_overwritten(lake: Lake) -> None:
     with pytest.raises(LakeError, match="stream s: there is a log of that name; allowed is a new one"):
         disorder_log(lake, "s", "s", DELAYS, InProcess())
     assert Log.open(lake, lake.address("streams", "s")).version == 0
+
+
+@pytest.mark.parametrize("name", ["s__rejects", "s__files", "late-1", "../late", ""])
+def test_names_that_no_stream_may_have_are_refused(lake: Lake, name: str) -> None:
+    append(lake, "s", ordered(10))
+    with pytest.raises(LakeError) as caught:
+        disorder_log(lake, "s", name, DELAYS, InProcess())
+    assert str(caught.value) == f"stream: {name!r} given; allowed are letters, digits and single '_'."
+    assert [path.name for path in Path(lake.root).glob("streams/*")] == ["s"]
 
 
 def test_a_disk_that_is_full_is_told_in_a_sentence(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,17 @@ def test_what_cannot_be_is_told_first_and_in_a_sentence(arguments: list[str], se
     assert not (tmp_path / "lake").exists() and [path.name for path in (tmp_path / "raw").iterdir()] == ["calls"]
 
 
+@pytest.mark.parametrize("name", ["calls", "dye"])
+def test_a_declared_stream_is_not_disordered_into(name: str, streams: Run, tmp_path: Path) -> None:
+    (tmp_path / "streams/other.stream.yaml").write_text(CALLS)
+    (tmp_path / "raw/calls").rename(tmp_path / "raw/other")
+    streams("ingest", "other")
+    status, _, said = streams("disorder", "other", name)
+    assert status == 2 and said.startswith(f"stream: '{name}' given, which is declared in ")
+    assert said.endswith(f"/{name}.stream.yaml and could not be ingested any more; allowed is a new name.")
+    assert not (tmp_path / "lake/streams" / name).exists()
+
+
 def test_a_date_as_an_option_is_the_text_that_was_given(streams: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(stream_work, "generate_twins", lambda streams, raw, settings, master: given.update(settings) or [])
