@@ -7,6 +7,7 @@ same: the same results, days, specification and version of the log.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -30,6 +31,9 @@ _AGAIN = (
     "Launching the same again, or the next tick of the schedule, goes on where this run stopped;"
     " if it cannot, remove the run's folder, and it begins anew."
 )
+COUNTED = ("tuples", "late", "results")
+"""What is told of each day by itself."""
+_SHOWN = ("picture", "preview")
 _ENDED = {"cancelled": "it was cancelled", "failed": "it failed", "succeeded": "it ended, with nothing published"}
 """How a run came to its end that is gone on with; without any of these its process died."""
 
@@ -174,6 +178,29 @@ def metadata_of(done: Sequence[Replayed], spec: Mapping[str, Any], stream: str, 
         "published": results_address(lake, publish),
         "specification": dg.MetadataValue.json(dict(spec)),
     }
+
+
+def metadata_of_days(
+    metadata: Mapping[str, Any], done: Sequence[Replayed], stream: str, publish: str, workplace: Workplace
+) -> dict[str, Any]:
+    """What the materialization of each day of a run tells in the place of the run's totals, the last one with the picture and the preview.
+
+    Pictures are large, and those of all days would be the same.
+    """
+    from replay.publish import published_days
+
+    known = published_days(workplace.place, publish)
+    log, tuples, days = done[-1].plan.logs[stream], Counter[str](), sorted(replayed_days(done))
+    for path, rows in zip(log.paths, log.rows.tolist(), strict=True):
+        tuples[path.partition("day=")[2].partition("/")[0]] += rows
+    told = {str(day): {"tuples": tuples[str(day)], "late": known[day]["late"], "results": known[day]["results"]} for day in days}
+    told[str(days[-1])] |= {name: metadata[name] for name in _SHOWN}
+    return told
+
+
+def metadata_of_run(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What the materializations of all days of a run tell: its totals under names of their own."""
+    return {f"run_{name}" if name in COUNTED else name: value for name, value in metadata.items() if name not in _SHOWN}
 
 
 def replayed_days(done: Sequence[Replayed]) -> set[date]:

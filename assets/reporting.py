@@ -17,6 +17,8 @@ import polars as pl
 import pyarrow.fs as pafs
 import yaml
 
+from assets.replaying import COUNTED
+from assets.verdicts import days_from, tell_few_days
 from assets.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ _NUMBERS = {
     "rejected": "rejected, of the whole stream",
 }  # fmt: skip
 _FACTS = {
-    "stream": "stream", "days": "days", "delta_version": "Delta version of the log", "config_hash": "fingerprint of the specification",
+    "stream": "stream", "days": "days", "checked": "checked", "delta_version": "Delta version of the log",
+    "config_hash": "fingerprint of the specification",
     "began": "began", "runs": "run", "batches": "micro-batches", "seconds": "seconds, with publishing",
     "state_bytes": "state after a batch, at most, in bytes", "published": "published in", "sample": "verified",
 }  # fmt: skip
@@ -51,6 +54,18 @@ def plainly(metadata: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: value.value if isinstance(value, dg.MetadataValue) else value for name, value in metadata.items()}
     png = base64.b64decode(str(told.pop("picture", "")).partition("base64,")[2].rstrip(")"))
     return told | ({"picture": png} if png else {})
+
+
+def told_by(instance: dg.DagsterInstance, key: dg.AssetKey, run: str) -> dict[str, Any]:
+    """What a run of Dagster's has told of an asset, plainly, with the totals of the run; nothing if it has not materialized it."""
+    event = instance.get_latest_materialization_event(key)
+    if event is None or event.run_id != run or event.asset_materialization is None:
+        return {}
+    told = event.asset_materialization.metadata
+    if event.asset_materialization.partition:  # the last day has the picture, and is not always the last that is told
+        last = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[str(told["last_day"].value)])
+        told = instance.fetch_materializations(last, limit=1).records[0].asset_materialization.metadata  # type: ignore[union-attr]
+    return plainly(told | {name: told[f"run_{name}"] for name in COUNTED if f"run_{name}" in told})
 
 
 def report_replay(
@@ -76,7 +91,7 @@ def report_replay(
     name, dates = report_name(publish, context.run.run_id), sorted(days)
     verified = {
         "outcomes": [], "worst": [], "late": [], "picture": None, "dates": dates, "sample": "nothing yet",
-        "days": f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(map(str, dates)),
+        "days": tell_few_days(dates),
     }  # fmt: skip
     try:
         write_report(workplace, name, stream, publish, spec, plainly(metadata), verified)
@@ -112,6 +127,8 @@ def write_report(
     lake, engine = workplace.place, build(spec)
     folder = lake.address(FOLDER)
     days = _days(workplace, publish, verified)
+    # Beside the days of a run those that were red before are checked.
+    replayed = tell_few_days(days_from(told["first_day"], told["last_day"])) if told.get("first_day") else verified["days"]
     known = {
         "results": sum(day["results"] for day in days),
         "late": sum(day["late"] for day in days),
@@ -120,11 +137,12 @@ def write_report(
         "published": lake.address("results", publish),
         **told,
         "stream": stream,
-        "days": verified["days"],
+        "days": replayed,
+        **({"checked": verified["days"]} if verified["days"] != replayed else {}),
         "sample": verified["sample"],
     }
     name_of_its_own = f" as {publish}" if publish != f"{spec['technique']}__{stream}" else ""
-    what = f"{spec['technique']} on {stream}{name_of_its_own}, {verified['days']}"
+    what = f"{spec['technique']} on {stream}{name_of_its_own}, {replayed}"
     report = Report(
         title=what if told else f"Checks of {what}",
         name=name,
@@ -195,7 +213,7 @@ def _rejected(workplace: Workplace, stream: str) -> list[dict[str, Any]]:
     lake, address = workplace.place, rejects_address(workplace.place, stream)
     if lake.table(address) is None:
         return []
-    reasons = pl.scan_delta(address, storage_options=lake.options()).group_by("reason").agg(records=pl.len())
+    reasons = pl.scan_delta(lake.table(address)).group_by("reason").agg(records=pl.len())
     return reasons.sort("records", "reason", descending=[True, False]).head(10).select("records", "reason").collect().to_dicts()
 
 

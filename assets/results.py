@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, create_model
 
-from assets.replaying import checked, metadata_of, replay_days, replayed_days
+from assets.replaying import checked, metadata_of, metadata_of_days, metadata_of_run, replay_days, replayed_days
 from assets.reporting import report_replay
 from assets.streams import OWNERS, days_of, stream_key
 from assets.techniques import technique_modules
@@ -65,7 +65,9 @@ def _results_asset(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.A
         done = replay_days(context, spec, stream, days, publish, workplace)
         metadata = metadata_of(done, spec, stream, publish, workplace)
         report = report_replay(context, workplace, stream, publish, spec, metadata, replayed_days(done))
-        return dg.MaterializeResult(metadata={"report": report, **metadata})
+        for day, told in metadata_of_days(metadata, done, stream, publish, workplace).items():
+            context.add_asset_metadata(told, partition_key=day)
+        return dg.MaterializeResult(metadata={"report": report, **metadata_of_run(metadata)})
 
     return results
 

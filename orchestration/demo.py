@@ -94,7 +94,8 @@ def materialized(
         done = job.execute_in_process(instance=place, run_id=name, asset_selection=[key], raise_on_error=False, **run)
     step = _judged(defs, key, Step(what, seconds=time.monotonic() - begun), done)
     told = done.get_asset_materialization_events()[-1].materialization.metadata
-    step.tuples, step.results = (int(told[name].value) if name in told else None for name in ("tuples", "results"))  # type: ignore[arg-type]
+    counts = (told.get(f"run_{name}", told.get(name)) for name in ("tuples", "results"))
+    step.tuples, step.results = (None if count is None else int(count.value) for count in counts)  # type: ignore[arg-type]
     return step
 
 

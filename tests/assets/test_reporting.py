@@ -126,7 +126,9 @@ def test_reports_are_written_through_the_lake(local: bool, lake: Lake, monkeypat
     assert date.today().isoformat()[:4] in read("second.html")
 
 
-def test_reasons_of_rejects_are_counted_without_their_texts(lake: Lake) -> None:
+@pytest.mark.parametrize("folder", ["lake", "my lake", "ü"])
+def test_reasons_of_rejects_are_counted_without_their_texts(tmp_path: Path, folder: str) -> None:
+    lake = Lake(str(tmp_path / folder))
     """The table has nothing but the column that is read: texts of a million rejects would not fit into memory."""
     workplace = Workplace(lake=lake.root)
     assert _rejected(workplace, "calls") == []
@@ -149,3 +151,16 @@ def test_what_was_launched_is_told_from_the_asset_by_its_title_and_rejects_are_t
     page = (pages / "frames__traffic.html").read_text()
     assert "<b>7</b><span>rejected, of the whole stream</span>" in page
     assert ["state after a batch, at most, in bytes", "9"] in Text(page).rows
+
+
+def test_a_page_names_the_days_that_were_replayed_and_beside_them_those_that_were_checked(lake: Lake) -> None:
+    """A run of the fifth day, with which days that were red before are judged again."""
+    verified = {"outcomes": [RIGHT], "worst": [], "late": [], "dates": [], "sample": "all keys", "picture": b"png"}
+    told = {"first_day": "2024-01-05", "last_day": "2024-01-05"}
+    pages = Path(lake.root, "reports")
+    for name, days in (("more", "2024-01-01 to 2024-01-05"), ("same", "2024-01-05")):
+        write_report(Workplace(lake=lake.root), name, "traffic", "frames__traffic", SPEC, told, {**verified, "days": days})
+        assert "<h1>frames on traffic, 2024-01-05 <" in (pages / f"{name}.html").read_text()
+    rows = Text((pages / "more.html").read_text()).rows
+    assert rows[rows.index(["days", "2024-01-05"]) + 1] == ["checked", "2024-01-01 to 2024-01-05"]
+    assert "checked" not in [row[0] for row in Text((pages / "same.html").read_text()).rows]

@@ -43,13 +43,15 @@ class Platform:
         write_month(Path(self.workplace.raw), days)
         self.ingest()
 
-    def replay(self, day: str | None = None, *, spark: bool = False, **how: Any) -> dg.ExecuteInProcessResult:
-        """A day of frames on traffic, or all of them, without checks; without Spark its part is played in this process."""
+    def replay(self, day: str | None = None, *, spark: bool = False, checks: bool = False, **how: Any) -> dg.ExecuteInProcessResult:
+        """A day of frames on traffic, or all of them; without Spark its part is played in this process."""
         of = {"tags": self.whole()} if day is None else {"partition_key": day}
         with pytest.MonkeyPatch.context() as patch:
             if not spark:
                 patch.setattr(Workplace, "spark", None)
                 patch.setattr("replay.runs.execute", in_process)
+            if checks:
+                return self.run([FRAMES], **of, **how)
             return self._alone.execute_in_process(instance=self.instance, raise_on_error=False, **of, **how)
 
     def checks(self, key: dg.AssetKey) -> dg.ExecuteInProcessResult:
@@ -100,8 +102,9 @@ def lines(platform: Platform, done: dg.ExecuteInProcessResult) -> list[str]:
 
 
 def metadata(done: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
-    """What a run's materialization tells."""
-    return done.get_asset_materialization_events()[0].materialization.metadata
+    """What a run's materialization tells; of many partitions that of the last one."""
+    events = done.get_asset_materialization_events()
+    return max(events, key=lambda event: event.partition or "").materialization.metadata
 
 
 def in_process_wrongly(*given: Any, **how: Any) -> Any:

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,12 +15,15 @@ from polars.testing import assert_frame_equal
 from replay.claims import claimed
 from replay.lake import Lake
 from replay.log import Log
-from replay.runs import STATUS
+from replay.plan import Plan
+from replay.progress import note_status
+from replay.runs import STATUS, RunError, _keep_plan
 from tests.orchestration.driving import FRAMES, Platform, failure, lines, metadata
+from tests.replay.harness import in_process
 
 TOLD = {
     "tuples", "late", "rejected", "results", "batches", "tuples_per_second", "state_bytes", "seconds", "delta_version", "config_hash",
-    "runs", "published", "specification", "preview", "picture", "report",
+    "run_tuples", "run_late", "run_results", "runs", "published", "specification", "preview", "picture", "report",
 }  # fmt: skip
 NAME = "frames__traffic"
 
@@ -50,7 +54,7 @@ def test_thirty_days_in_one_run_and_day_by_day_in_any_order_give_the_same_tables
     assert whole["day"].n_unique() > 25 and over_midnight.height > 20
     assert any(line.startswith("batch 0: ") for line in lines(platform, done))
     told = metadata(done)
-    assert (told["tuples"].value, told["results"].value) == (4176, whole.height)
+    assert (told["run_tuples"].value, told["run_results"].value) == (4176, whole.height)
 
     other = Platform(tmp_path / "other")
     other.month()
@@ -68,7 +72,7 @@ def test_thirty_days_in_one_run_and_day_by_day_in_any_order_give_the_same_tables
 def test_a_day_that_failed_is_asked_for_again_and_goes_on_where_it_failed(platform: Platform, tmp_path: Path) -> None:
     platform.month(4)
     first, second, third, _ = platform.days
-    assert platform.replay(first).success
+    assert platform.replay(first, checks=True).success
     before = platform.published()
     log = Log.open(Lake(platform.workplace.lake), f"{platform.workplace.lake}/streams/traffic")
     # A day is sealed by the tuples of the next one: without its file the second day comes to no end.
@@ -115,7 +119,7 @@ def test_a_run_goes_on_as_it_was_begun_whatever_was_published_meanwhile(
     assert_frame_equal(platform.published(), before)
 
     assert platform.replay(third).success
-    done = platform.replay(fourth, spark=True)
+    done = platform.replay(fourth, spark=True, run_config=slowly)
     assert done.success
     assert any(line.startswith(f"run {name} goes on: it was cancelled after") for line in lines(platform, done))
     assert metadata(done)["runs"].value == name
@@ -124,6 +128,56 @@ def test_a_run_goes_on_as_it_was_begun_whatever_was_published_meanwhile(
     never.month(5)
     assert all(never.replay(day).success for day in never.days)
     assert_same_tables(platform, never)
+
+
+def test_a_run_that_died_of_its_batches_begins_anew_with_smaller_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process without memory for 25 million tuples has it for 1,000: with the same plan it would die again and again."""
+    platform = Platform(tmp_path)
+    platform.month(2)
+    (day, _), tried = platform.days, list[Plan]()
+
+    def dies(spark: Any, plan: Plan, **how: Any) -> None:
+        tried.append(plan)
+        _keep_plan(plan)
+        note_status(plan, "failed")
+        raise RunError("Spark's JVM has ended, killed perhaps for want of memory")
+
+    smaller = {"resources": {"workplace": {"config": {"batch_tuples": 1000}}}}
+    monkeypatch.setattr("tests.orchestration.driving.in_process", dies)
+    for settings in ({}, {}, smaller):
+        done = platform.replay(day, run_config=settings)
+        assert not done.success
+    first, second, third = tried
+    assert (first.run, first.batch_tuples) == (second.run, second.batch_tuples)
+    assert (third.run != first.run, third.batch_tuples) == (True, 1000)
+    told = "batch_tuples was 25,000,000, and is 1,000 now"
+    assert f"run {first.run} does not go on, all begins anew: {told}" in lines(platform, done)
+    monkeypatch.setattr("tests.orchestration.driving.in_process", in_process)
+    done = platform.replay(day, run_config=smaller)
+    assert done.success
+    assert metadata(done)["runs"].value == third.run
+
+
+def test_each_day_of_a_run_tells_its_own_numbers_and_the_last_one_shows_them(tmp_path: Path) -> None:
+    """Four days in one run: the same numbers for each of them would be told four times over."""
+    platform = Platform(tmp_path)
+    platform.month(4)
+    done = platform.replay()
+    published = platform.published().group_by(pl.col("day").cast(pl.String)).len()
+    log = pl.read_delta(f"{platform.workplace.lake}/streams/traffic").group_by(pl.col("day").cast(pl.String)).len()
+    told = {event.partition: event.materialization.metadata for event in done.get_asset_materialization_events()}
+    assert sorted(told) == platform.days
+    assert {day: told[day]["results"].value for day in told} == dict(published.iter_rows())
+    assert {day: told[day]["tuples"].value for day in told} == dict(log.iter_rows())
+    assert {told[day]["late"].value for day in told} == {0}
+    totals = {(told[day]["run_tuples"].value, told[day]["run_results"].value, told[day]["run_late"].value) for day in told}
+    assert totals == {(4 * 144, platform.published().height, 0)}
+    assert [day for day in told if "picture" in told[day] or "preview" in told[day]] == platform.days[-1:]
+    assert set(told[platform.days[-1]]) > TOLD
+    # Its page tells of the whole run.
+    page = platform.report(told[platform.days[0]]["report"]).read_text()
+    assert f"{platform.days[0]} to {platform.days[-1]}" in page
+    assert "<b>576</b><span>tuples read" in page
 
 
 def test_results_that_another_process_writes_are_left_to_it(tmp_path: Path) -> None:
