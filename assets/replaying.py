@@ -1,7 +1,7 @@
 """A replay as assets carry it out: days of a stream, with log lines while it runs, published, and told in metadata.
 
 The same for every technique. A run that was cancelled, or whose process died, is gone on with by the next one that wants the
-same: the same results, days, specification and version of the log.
+same: the same results, days, specification, version of the log, and sizes of what is done at a time.
 """
 
 from __future__ import annotations
@@ -137,6 +137,11 @@ def _begun(context: dg.AssetExecutionContext, wanted: str, workplace: Workplace)
     plan = load_plan(lake, latest)
     status = (lake.read_json(lake.address("runs", latest), STATUS) or {}).get("status", "")
     if status == "published" or plan.lake.root != lake.root:  # in a lake that was moved the plan would lead to where it was
+        return None
+    # A run that has died of its batches is saved by smaller ones: with the same plan it would die again and again.
+    if other := {name: number for name, number in workplace.sizes.items() if getattr(plan, name) != number}:
+        told = ", ".join(f"{name} was {getattr(plan, name):,}, and is {number:,} now" for name, number in other.items())
+        context.log.info(f"run {latest} does not go on, all begins anew: {told}")
         return None
     batches = Run(plan, None).metrics().num_rows  # type: ignore[arg-type]
     context.log.info(f"run {latest} goes on: {_ENDED.get(status, 'its process died')} after {batches} batches")

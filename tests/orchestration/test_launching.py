@@ -75,7 +75,7 @@ def test_a_day_that_is_terminated_and_then_killed_is_recovered_by_the_schedule(t
         one = dagster.launch(request, SLOWLY)
         eventually(lambda: dagster.run(one)["startTime"])
         assert dagster.tick(SCHEDULE)["skipReason"] == f"Run {one[:8]} of frames on traffic is started."
-        two = dagster.launch(request)
+        two = dagster.launch(request, SLOWLY)
         ingestion = dagster.launch({"assetSelection": [{"path": TRAFFIC.path}]}, assetCheckSelection=[])
         # What was launched later and writes elsewhere has its turn; what would write the same results has not.
         eventually(lambda: dagster.run(ingestion)["startTime"])
@@ -102,7 +102,7 @@ def test_a_day_that_is_terminated_and_then_killed_is_recovered_by_the_schedule(t
 
         asked = dagster.tick(SCHEDULE)
         assert why(asked) == f"{second} is not published yet; run {two[:8]} of it failed"
-        three = dagster.launch(asked["runRequests"][0])
+        three = dagster.launch(asked["runRequests"][0], SLOWLY)
         assert dagster.ended(three) == "SUCCESS", dagster.lines(three)[-5:]
         lines = dagster.lines(three)
         assert went_on(lines, "its process died") > stopped
