@@ -153,12 +153,12 @@ def _read_text(form: Delimited, lines: Lines, wanted: NDArray[np.int64]) -> _Rea
     if table is None or table.num_rows + len(wrong) != len(wanted) or split_fields(form, lines.bytes_of(int(wanted[-1]))) is None:
         if len(wanted) == 1:
             return _Read(_nothing(form.types), wanted[:0], [], wanted.tolist())
-        # Lines with quotes are read alone; whatever else it is, is found by halving.
-        quoted = np.array([(form.quote or "").encode() in lines.bytes_of(int(at)) for at in wanted])
-        if not form.quote or not quoted.any():
+        # Lines with a quote that is not closed are no records; whatever else it is, is found by halving.
+        opened = np.array([split_fields(form, lines.bytes_of(at)) is None for at in wanted.tolist()])
+        if not opened.any():
             return _joined([_read_lines(form, lines, part) for part in np.array_split(wanted, 2)])
-        alone = [_read_lines(form, lines, wanted[i : i + 1]) for i in np.flatnonzero(quoted).tolist()]
-        return _joined([*([_read_lines(form, lines, wanted[~quoted])] if not quoted.all() else []), *alone])
+        read = _read_lines(form, lines, wanted[~opened])
+        return replace(read, wrong=sorted([*read.wrong, *wanted[opened].tolist()]))
     line = np.delete(wanted, wrong)
     rules = Rules(len(line))
     columns = []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from replay.streams import delimited
 from tests.replay.streams.harness import Place, assert_equals, stream
 from tests.replay.streams.reference import expected
 
@@ -42,6 +43,22 @@ def test_a_line_that_is_too_long_is_one_reject_whatever_line_ends_it_holds(tmp_p
         assert (entry.lines, entry.records, entry.rows, entry.rejected) == (5, 5, 3, 2)
 
 
+def test_lines_whose_quotes_do_not_close_are_set_aside_and_all_others_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, read_csv = [], delimited.csv.read_csv
+    monkeypatch.setattr(delimited.csv, "read_csv", lambda *given: calls.append(1) or read_csv(*given))
+    columns = [{"name": "t", "type": "int64"}, {"name": "v"}, {"name": "s", "type": "string"}]
+    declaration = stream(files={"pattern": "*.csv"}, columns=columns, time={"column": "t", "format": "number"})
+    odd = {100: '"100","1.5","te', 101: '"101","1.5,a', 700: '700,"x"y,1"', 1999: '"1999","1.5","a""'}
+    contents = {"a.csv": "".join(odd.get(n, f'"{n}","1.5","5"" pipe"') + "\n" for n in range(2000)).encode()}
+    place = Place(tmp_path)
+    done = place.ingest(declaration, contents)
+    assert_equals(place, done, expected(declaration, contents))
+    assert [line for _, line, *_ in place.rejects()] == [n + 1 for n in odd]
+    assert len(calls) < 20  # of 2000 lines
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_a_header_may_hold_line_ends_too(tmp_path: Path, encoding: str) -> None:
     files = {"pattern": "*.csv", "line_ends_in_fields": True, "header": True, "encoding": encoding}
@@ -52,3 +69,16 @@ def test_a_header_may_hold_line_ends_too(tmp_path: Path, encoding: str) -> None:
     assert [(row["ts"], row["s"]) for row in place.rows()] == [(1_000_000, "é\n")]
     (entry,) = done.manifest.files
     assert (entry.lines, entry.records) == (2, 1)
+
+
+def test_a_delimiter_that_is_part_of_a_character_delimits_nothing(tmp_path: Path) -> None:
+    text = "ポート"  # of which Shift_JIS writes the first as 0x83 0x7C, and 0x7C is the bar
+    assert b"|" in text.encode("shift_jis")
+    columns = [{"name": "t", "type": "int64"}, {"name": "s", "type": "string"}, {"name": "v", "type": "int64"}]
+    files = {"pattern": "*.csv", "delimiter": "|", "encoding": "shift_jis", "quote": None}
+    declaration = stream(files=files, columns=columns, time={"column": "t", "format": "number"})
+    place = Place(tmp_path)
+    place.ingest(declaration, {"a.csv": "".join(f"{n}|{text}|{n}\n" for n in range(4)).encode("shift_jis")})
+    assert nothing_but(place.rows(), "t", "s", "v") == [(n, text, n) for n in range(4)]
+    with pytest.raises(StreamError, match="^file b.csv: its first record '1,ポート,1' has no '|', the setting files.delimiter.$"):
+        place.ingest(declaration, {"b.csv": "".join(f"1,{text},1\n" for n in range(4)).encode("shift_jis")})
