@@ -67,7 +67,7 @@ def shown_results(lake: Lake, publish: str, days: Collection[date]) -> Shown:
     address = results_address(lake, publish)
     if lake.table(address) is None:
         return Shown(pa.table({"key": pa.array([], pa.string())}), pl.DataFrame(schema={"key": pl.String, "results": pl.UInt32}))
-    results = pl.scan_delta(address, storage_options=lake.options()).filter(pl.col("day").is_in(list(days)))
+    results = pl.scan_delta(lake.table(address)).filter(pl.col("day").is_in(list(days)))
     counts = counted(results)
     most = counts.group_by("query", maintain_order=True).head(MOST_KEYS) if "query" in counts.columns else counts.head(MOST_KEYS)
     drawn = pl.col("key").is_in(most["key"].unique().implode(), nulls_equal=True)

@@ -127,7 +127,7 @@ def _raw_files(workplace: Workplace, stream: str, tuples: int) -> pl.DataFrame:
     manifest = read_manifest(lake, stream)
     if manifest is None:
         raise ValueError(f"streams/{stream}: its log was not made from raw files, so nothing is known of them.")
-    rejects = pl.scan_delta(rejects_address(lake, stream), storage_options=lake.options()).group_by("file").agg(rejects=pl.len()).collect()
+    rejects = pl.scan_delta(lake.table(rejects_address(lake, stream))).group_by("file").agg(rejects=pl.len()).collect()
     entries = pl.DataFrame([asdict(entry) for entry in manifest.files]).rename({"name": "file"})
     counted = entries.join(rejects.cast({"rejects": pl.Int64}), on="file", how="full", coalesce=True).fill_null(0)
     return raw_files(counted.select("file", "records", "rows", "rejected", "rejects"), tuples)

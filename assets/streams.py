@@ -155,7 +155,7 @@ def _first_rejects(workplace: Workplace, stream: str) -> list[dict[str, Any]]:
     from replay.streams.rejects import rejects_address
 
     lake = workplace.place
-    rejects = pl.scan_delta(rejects_address(lake, stream), storage_options=lake.options())
+    rejects = pl.scan_delta(lake.table(rejects_address(lake, stream)))
     return rejects.bottom_k(SHOWN_ROWS, by=["file", "line"]).sort("file", "line").collect(engine="streaming").to_dicts()
 
 

@@ -54,7 +54,7 @@ def verify_published(
     rows, late = (_published(lake, results_address(lake, publish, output), chosen) for output in ("results", "late"))
     found, samples, verdicts = [], [], defaultdict[str, dict[str, Any]](lambda: {"days": set(), "keys": set()})
     for log, of_log in _logs(lake, stream, known, chosen):
-        tuples = pl.scan_delta(log.address, version=log.version, storage_options=lake.options())
+        tuples = pl.scan_delta(lake.table(log.address, log.version))
         sample = sampled(log, tuples, spec, of_log, red)
         samples.append(sample.told)
         for part in _verified(log, tuples, spec, sample, known, rows, late):
@@ -123,7 +123,7 @@ def _logs(lake: Lake, stream: str, known: Mapping[date, Mapping[str, Any]], chos
 
 
 def _published(lake: Lake, address: str, days: Sequence[date]) -> pl.LazyFrame:
-    return pl.scan_delta(address, storage_options=lake.options()).filter(pl.col("day").is_in(list(days)))
+    return pl.scan_delta(lake.table(address)).filter(pl.col("day").is_in(list(days)))
 
 
 def _verified(
