@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from replay.streams.declaration import first_instant
 from replay.streams.delimited import Delimited
 from replay.streams.lines import Lines
 from replay.streams.parsed import Parsed, Reject
@@ -93,8 +94,8 @@ class Cnv:
         return pa.table(columns, names=table.column_names)
 
 
-def read_header(head: bytes) -> Header | None:
-    r"""The header at the beginning of a file, or None if there is none.
+def read_header(head: bytes, tz: tzinfo = UTC) -> Header | None:
+    r"""The header at the beginning of a file, or None if there is none; `tz`: the zone of its start.
 
     >>> read_header(b"# name 0 = timeS: Time [s]\r\n# start_time = Jul 11 2012 02:22:32\r\n*END*\r\n 1\r\n").names
     ['timeS']
@@ -114,21 +115,22 @@ def read_header(head: bytes) -> Header | None:
     return Header(
         [names.get(position, "") for position in range(max(names, default=-1) + 1)],
         settings.get("start_time", ""),
-        _start(settings.get("start_time", "")),
+        _start(settings.get("start_time", ""), tz),
         _number(settings.get("bad_flag", "").partition(" ")[0]),
         int(lines.ends[count - 1]),
         count,
     )
 
 
-def _start(text: str) -> int | None:
+def _start(text: str, tz: tzinfo) -> int | None:
     found = _START.match(text)
     try:
-        moment = datetime.strptime(found[1] if found else "", "%b %d %Y %H:%M:%S").replace(tzinfo=UTC)
+        wall = datetime.strptime(found[1] if found else "", "%b %d %Y %H:%M:%S")  # noqa: DTZ007 - a local time
     except ValueError:
         return None
+    moment = first_instant(wall, tz)
     fraction = (found[2] or "" if found else "")[:6].ljust(6, "0")
-    return int(moment.timestamp()) * 10**6 + int(fraction)
+    return None if moment is None else int(moment.timestamp()) * 10**6 + int(fraction)
 
 
 def _number(text: str) -> float | None:

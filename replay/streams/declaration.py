@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pyarrow as pa
 import yaml
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
 from engines.spec import Duration, Model, SpecError, validate
 
@@ -49,15 +49,29 @@ Several = Annotated[tuple[str, ...], BeforeValidator(_several)]
 """One text, or a list of them."""
 
 
-def _instant(value: object) -> object:
-    """YAML reads dates and times by itself; without a zone they are UTC."""
+def first_instant(wall: datetime, tz: tzinfo) -> datetime | None:
+    """The first instant at which clocks showed a local time; None if they never did.
+
+    >>> first_instant(datetime(2011, 11, 6, 1, 30), ZoneInfo("America/Los_Angeles")).utcoffset().total_seconds()
+    -25200.0
+    """
+    first, second = (wall.replace(tzinfo=tz, fold=fold) for fold in (0, 1))
+    return first if (first.utcoffset() or timedelta()) >= (second.utcoffset() or timedelta()) else None
+
+
+def _moment(value: object) -> datetime:
+    """YAML reads dates and times by itself."""
     text = value.isoformat() if hasattr(value, "isoformat") else value
-    if not isinstance(text, str):
-        raise ValueError("allowed is a date or a time such as 2012-02-22 or 2012-02-22T16:46:28Z")
     try:
-        moment = datetime.fromisoformat(text)
+        if isinstance(text, str):
+            return datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("allowed is a date or a time such as 2012-02-22 or 2012-02-22T16:46:28Z") from None
+        pass
+    raise ValueError("allowed is a date or a time such as 2012-02-22 or 2012-02-22T16:46:28Z")
+
+
+def _instant(value: object) -> int:
+    moment = _moment(value)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (elapsed.days * 86_400 + elapsed.seconds) * 10**6 + elapsed.microseconds
@@ -68,7 +82,7 @@ def _instant_text(us: int) -> str:
 
 
 Instant = Annotated[int, BeforeValidator(_instant), PlainSerializer(_instant_text, return_type=str)]
-"""An instant, in microseconds since 1970 UTC."""
+"""An instant, in microseconds since 1970 UTC; without a zone it is UTC."""
 
 
 class Column(Model):
@@ -122,19 +136,34 @@ class Time(Model):
     format: Several = Field(
         default=("iso",), description="`iso`, `number`, or patterns such as '%m/%d/%Y %H:%M:%S', in the order to try them."
     )
-    zone: str = Field(default="UTC", description="The zone of times that do not name one.")
+    zone: str = Field(default="UTC", description="The zone of times that do not name one, of `origin` and a file's own start too.")
     unit: Literal["s", "ms", "us", "ns", "ps"] = Field(default="s", description="What a number counts.")
     origin: Instant | None = Field(default=None, description="What a number counts from. Default: what the file says, or 1970 UTC.")
     keep: str | None = Field(
         default=None, description="The column that keeps the time as it was: the number, its text, or the nanoseconds of a date."
     )
 
+    @field_validator("zone")
+    @classmethod
+    def _known(cls, zone: str) -> str:
+        if zone not in available_timezones():
+            raise ValueError("allowed are names such as UTC and America/Los_Angeles")
+        return zone
+
+    @field_validator("origin", mode="before")
+    @classmethod
+    def _placed(cls, origin: object, settings: ValidationInfo) -> object:
+        if origin is None or "zone" not in settings.data or (wall := _moment(origin)).tzinfo:
+            return origin
+        instant = first_instant(wall, ZoneInfo(settings.data["zone"]))
+        if instant is None:
+            raise ValueError(f"allowed is a time that clocks show in {settings.data['zone']}, the setting time.zone")
+        return instant
+
     @model_validator(mode="after")
     def _check(self) -> Time:
         if bool(self.column) == bool(self.start) or bool(self.start) != (bool(self.end) != bool(self.duration)):
             raise ValueError("allowed are column, or start with end, or start with duration")
-        if self.zone not in available_timezones():
-            raise ValueError(f"zone: {self.zone!r} given; allowed are names such as UTC and America/Los_Angeles")
         if self.keep is not None and self.start:
             raise ValueError("keep: allowed with column only; declare start and end as columns of their own to keep them")
         if self.keep is not None and (self.keep.lower() in _RESERVED or not _NAME.fullmatch(self.keep)):

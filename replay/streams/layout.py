@@ -71,7 +71,7 @@ def look(folder: Lake, file: RawFile, declaration: Declaration, before: Sequence
     begin = len(_BOM) if head.startswith(_BOM) else 0
     origin, types = declaration.time.origin or 0, _types(declaration)
     if form.format == "cnv":
-        header = read_header(head)
+        header = read_header(head, declaration.time.tz)
         if header is None or not header.names:
             raise StreamError(f"file {file.name}: no header with '# name' and '*END*' found, which files.format 'cnv' has.")
         names = header.names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zoneinfo
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
+from engines.spec import SpecError
 from replay.streams.declaration import Time
+from replay.streams.parsed import StreamError
 from replay.streams.times import read_times
 from tests.replay.streams.harness import Place, counts, nothing_but, stream, us
 from tests.replay.streams.reference_times import placed
@@ -79,3 +81,31 @@ def test_local_times_of_any_size_are_instants_or_none(unit: str, zone: str) -> N
     #   as UTC they are later in the west: the last is behind 9999, or what nanoseconds reach; in the east the first is before
     wanted = {"s": [False, False, west, True, not west, False, False], "ns": [west, west, True, True, True, True, not west]}
     assert found.known.tolist() == wanted.get(unit, [False, False, True, True, True, False, False])
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("America/Los_Angeles", 7), ("Asia/Kathmandu", -5.75)])
+def test_the_start_of_a_tow_is_a_local_time_and_so_is_what_numbers_count_from(tmp_path: Path, zone: str, hours: float) -> None:
+    columns, time = [{"name": "t", "from": "timeS", "type": "time"}], {"column": "t", "format": "number", "zone": zone}
+    tow = "# name 0 = timeS: Time [s]\r\n# start_time = Jul 11 2012 02:22:32.5\r\n*END*\r\n      0.250\r\n"
+    later = timedelta(hours=hours) // timedelta(microseconds=1)
+    from_file = stream(files={"pattern": "*.cnv", "format": "cnv"}, columns=columns, time=time)
+    Place(tmp_path).ingest(from_file, {"tow4.cnv": tow})
+    assert nothing_but(Place(tmp_path).rows(), "ts") == [(us("2012-07-11 02:22:32.75") + later,)]
+    for n, (origin, shift) in enumerate([("2012-07-11", later), (date(2012, 7, 11), later), ("2012-07-11T00:00:00Z", 0)]):
+        declared = stream(files={"pattern": "*.csv"}, columns=columns, time={**time, "origin": origin})
+        assert stream(**declared.model_dump(mode="json", by_alias=True, exclude={"name"})) == declared
+        place = Place(tmp_path / str(n))
+        place.ingest(declared, {"a.csv": "0.25\n"})
+        assert nothing_but(place.rows(), "ts") == [(us("2012-07-11 00:00:00.25") + shift,)]
+
+
+def test_a_start_that_clocks_never_showed_is_refused(tmp_path: Path) -> None:
+    settings = {"columns": [{"name": "t", "from": "timeS", "type": "time"}], "files": {"pattern": "*.cnv", "format": "cnv"}}
+    time = {"column": "t", "format": "number", "zone": "America/Los_Angeles"}
+    with pytest.raises(
+        SpecError, match=r"time.origin: '2011-03-13 02:30' given; allowed is a time that clocks show in America/Los_Angeles"
+    ):
+        stream(**settings, time={**time, "origin": "2011-03-13 02:30"})
+    tow = "# name 0 = timeS: Time [s]\r\n# start_time = Mar 13 2011 02:30:00\r\n*END*\r\n      0.250\r\n"
+    with pytest.raises(StreamError, match="its header has start_time 'Mar 13 2011 02:30:00', which is not"):
+        Place(tmp_path).ingest(stream(**settings, time=time), {"tow4.cnv": tow})
