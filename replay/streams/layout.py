@@ -87,7 +87,7 @@ def look(folder: Lake, file: RawFile, declaration: Declaration, before: Sequence
         return _with_header(file, declaration, form, lines, begin, origin)
     at = {column.name: position for position, column in enumerate(_in_file(declaration)) if column.type != "skip"}
     delimited = _delimited(declaration, form, len(_in_file(declaration)), at)
-    _check_delimiter(file, delimited, lines)
+    _check_delimiter(file, delimited, lines, form.encoding)
     return Layout(delimited, begin, 0, origin)
 
 
@@ -181,11 +181,12 @@ def _check_members(file: RawFile, declaration: Declaration, form: Files, lines: 
             )
 
 
-def _check_delimiter(file: RawFile, form: Delimited, lines: Lines) -> None:
+def _check_delimiter(file: RawFile, form: Delimited, lines: Lines, encoding: str) -> None:
     """Refuse a file none of whose first records has the delimiter at all, or all of which have it as often as no record can."""
     if form.fields < 2 or not len(lines.filled):
         return
-    first = [lines.bytes_of(int(at)) for at in islice(lines.filled, _LOOKED_AT)]
+    texts = [lines.bytes_of(int(at)).decode(encoding, "surrogateescape") for at in islice(lines.filled, _LOOKED_AT)]
+    first = [text.encode("utf-8", "surrogateescape") for text in texts]  # a delimiter may be part of a character
     shown = first[0][:80].decode("utf-8", "backslashreplace")
     if not any(form.delimiter.encode() in line for line in first):
         raise StreamError(f"file {file.name}: its first record {shown!r} has no {form.delimiter!r}, the setting files.delimiter.")

@@ -99,6 +99,18 @@ def test_a_log_that_was_not_made_from_files_is_not_overwritten(place: Place) -> 
 # ---- delimiters and columns ----------------------------------------------------------------------------------------------
 
 
+def test_a_delimiter_that_is_part_of_a_character_delimits_nothing(place: Place) -> None:
+    text = "ポート"  # of which Shift_JIS writes the first as 0x83 0x7C, and 0x7C is the bar
+    assert b"|" in text.encode("shift_jis")
+    columns = [{"name": "t", "type": "int64"}, {"name": "s", "type": "string"}, {"name": "v", "type": "int64"}]
+    files = {"pattern": "*.csv", "delimiter": "|", "encoding": "shift_jis", "quote": None}
+    declaration = stream(files=files, columns=columns, time={"column": "t", "format": "number"})
+    place.ingest(declaration, {"a.csv": "".join(f"{n}|{text}|{n}\n" for n in range(4)).encode("shift_jis")})
+    assert [(row["t"], row["s"], row["v"]) for row in place.rows()] == [(n, text, n) for n in range(4)]
+    with pytest.raises(StreamError, match="^file b.csv: its first record '1,ポート,1' has no '|', the setting files.delimiter.$"):
+        place.ingest(declaration, {"b.csv": "".join(f"1,{text},1\n" for n in range(4)).encode("shift_jis")})
+
+
 def test_a_header_with_another_delimiter(place: Place) -> None:
     assert refused(place, csv(), {"a.csv": "t;k;v\n1;a;1\n"}) == "file a.csv: its header 't;k;v' has no ',', the setting files.delimiter."
 

@@ -69,16 +69,3 @@ def test_a_header_may_hold_line_ends_too(tmp_path: Path, encoding: str) -> None:
     assert [(row["ts"], row["s"]) for row in place.rows()] == [(1_000_000, "é\n")]
     (entry,) = done.manifest.files
     assert (entry.lines, entry.records) == (2, 1)
-
-
-def test_a_delimiter_that_is_part_of_a_character_delimits_nothing(tmp_path: Path) -> None:
-    text = "ポート"  # of which Shift_JIS writes the first as 0x83 0x7C, and 0x7C is the bar
-    assert b"|" in text.encode("shift_jis")
-    columns = [{"name": "t", "type": "int64"}, {"name": "s", "type": "string"}, {"name": "v", "type": "int64"}]
-    files = {"pattern": "*.csv", "delimiter": "|", "encoding": "shift_jis", "quote": None}
-    declaration = stream(files=files, columns=columns, time={"column": "t", "format": "number"})
-    place = Place(tmp_path)
-    place.ingest(declaration, {"a.csv": "".join(f"{n}|{text}|{n}\n" for n in range(4)).encode("shift_jis")})
-    assert nothing_but(place.rows(), "t", "s", "v") == [(n, text, n) for n in range(4)]
-    with pytest.raises(StreamError, match="^file b.csv: its first record '1,ポート,1' has no '|', the setting files.delimiter.$"):
-        place.ingest(declaration, {"b.csv": "".join(f"1,{text},1\n" for n in range(4)).encode("shift_jis")})
