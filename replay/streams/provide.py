@@ -101,6 +101,8 @@ def generate(stream: str, raw: str, settings: TwinSettings, tasks: Tasks, advanc
     """
     if stream not in twins():
         raise SpecError(f"stream: {stream!r} given; twins exist of {', '.join(twins())}.")
+    if not Lake(raw).local:
+        raise StreamError(f"stream {stream}: its twin cannot be written in {raw}; allowed is a folder of this machine.")
     made = twin(stream, tuples=settings.tuples, seed=settings.seed, **settings.options)
     folder = twin_folder(stream, raw)
     try:
@@ -142,7 +144,7 @@ def made_with(stream: str, raw: str) -> TwinSettings | None:
 
 def twin_folder(stream: str, raw: str) -> Path:
     """Where a stream's twin is kept."""
-    return Path(raw) / f"{stream}__twin"
+    return Path(Lake(f"{raw}/{stream}__twin").root)
 
 
 def _write(task: tuple[Twin, Path, Part, Advance | None]) -> None:

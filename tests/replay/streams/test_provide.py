@@ -82,6 +82,15 @@ def test_a_twin_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -> 
     )
 
 
+def test_a_twin_is_not_made_in_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StreamError) as told:
+        generate("traffic", "s3://bucket/raw", TwinSettings(10), InProcess())
+    assert str(told.value) == "stream traffic: its twin cannot be written in s3://bucket/raw; allowed is a folder of this machine."
+    assert list(tmp_path.iterdir()) == []
+    assert generate("traffic", f"file://{tmp_path}", TwinSettings(10), InProcess()).root == f"{tmp_path}/traffic__twin"
+
+
 def test_files_that_are_no_originals_are_passed_over_and_told(tmp_path: Path) -> None:
     folder = tmp_path / "traffic"
     folder.mkdir()
