@@ -114,13 +114,19 @@ def ingest_streams(
     """Ingest streams, all of whose declarations and settings are read before the first is begun."""
     chosen = [declaration(name, _folders(declarations)) for name in streams or declared(_folders(declarations))]
     wanted = {stream.name: _wanted(stream.name, raw, settings) for stream in chosen if stream.name in twins()}
-    done = []
-    with _place(master) as place, _stopping("nothing of this ingestion is stored"):
-        for stream in chosen:
-            found, why = _ingest(stream, Lake(lake), raw, wanted.get(stream.name), place, asked=bool(settings))
-            if settings and why:
-                typer.echo(f"{', '.join(settings)}: given, but not used for {stream.name}, {why}.", err=True)
-            done.append(found.document())
+    done: list[dict[str, Any]] = []
+    try:
+        with _place(master) as place, _stopping("nothing of this ingestion is stored"):
+            for stream in chosen:
+                found, why = _ingest(stream, Lake(lake), raw, wanted.get(stream.name), place, asked=bool(settings))
+                if settings and why:
+                    typer.echo(f"{', '.join(settings)}: given, but not used for {stream.name}, {why}.", err=True)
+                done.append(found.document())
+    except (Exception, KeyboardInterrupt) as problem:
+        if done:  # which is told of them nowhere else
+            stored = ", ".join(f"{one['stream']} (version {one['version']}, {one['tuples']:,} tuples)" for one in done)
+            problem.add_note(f"Ingested before it: {stored}.")
+        raise
     return done
 
 

@@ -125,6 +125,28 @@ def test_originals_that_have_gone_are_replaced_by_a_twin_only_if_one_is_asked_fo
     assert streams("ingest", "traffic")[0] == 0  # of a twin, one is wanted
 
 
+def test_streams_ingested_before_one_that_cannot_be_are_told(streams: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "streams/other.stream.yaml").write_text(CALLS)
+    status, _, said = streams("ingest", "calls", "other")
+    assert (status, said.splitlines()[-1]) == (
+        2, f"stream other: no file in {tmp_path}/raw/other matches its setting files.pattern, '*.csv'. "
+        "Ingested before it: calls (version 0, 2 tuples).",
+    )  # fmt: skip
+    assert "Ingested" not in streams("ingest", "other", "calls")[2]
+
+    def stop(*given: Any, **how: Any) -> Any:
+        if given[1].name == "other":
+            raise KeyboardInterrupt
+        return ingest(*given, **how)
+
+    (tmp_path / "raw/other").mkdir()
+    (tmp_path / "raw/other/a.csv").write_text("1,0.5\n")
+    ingest = stream_work.ingest
+    monkeypatch.setattr(stream_work, "ingest", stop)
+    told = "Stopped; nothing of this ingestion is stored. Ingested before it: calls (version 0, 2 tuples)."
+    assert streams("ingest", "calls", "other")[2].splitlines()[-1] == told
+
+
 def test_files_that_are_no_originals_are_told(streams: Run, tmp_path: Path) -> None:
     (tmp_path / "raw/traffic").mkdir()
     (tmp_path / "raw/traffic/a.dat").write_text("x")
