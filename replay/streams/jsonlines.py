@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, by Arrow's reader; lines that it cannot take are found by halving.
+"""JSON lines: one object a line, by Arrow's reader; lines that it cannot take are found in small groups.
 
 Members that are not declared are ignored, declared ones that are missing are null, and so are texts that mean that there is no
 value, whatever the type. Numbers stay numbers: a time may be a number or a text, as the declaration's type says.
@@ -10,6 +10,7 @@ import json as json_format
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ from replay.streams.lines import Lines, is_text
 from replay.streams.parsed import Parsed, Reject, not_a
 from replay.streams.values import numbers_of, without_markers
 
+_GROUP = 512
+"""So many lines at a time are read where not all of them can be."""
+
 
 @dataclass(frozen=True)
 class JsonLines:
@@ -35,59 +39,75 @@ class JsonLines:
 
     def parse(self, lines: Lines) -> Parsed:
         """The records of these lines."""
-        tables: list[pa.Table] = []
-        rejects: list[Reject] = []
-        if lines.cut:
-            rejects = [Reject(lines.first, lines.text_of(0), "longer than a record can be")]
+        texts = [] if lines.cut else [lines.bytes_of(at).strip(b" \t") for at in lines.filled.tolist()]
+        read: list[tuple[NDArray[np.int64], pa.Table]] = []
+        if (table := self._together(texts)) is not None:
+            read.append((np.arange(len(texts)), table))
         else:
-            self._read(lines, lines.filled, tables, rejects, {})
-        refused = {reject.line for reject in rejects}
-        line = np.array([at for at in lines.filled.tolist() if at not in refused], np.int64) if rejects else lines.filled
-        table = pa.concat_tables([pa.schema(list(self.types.items())).empty_table(), *tables])
+            texts = self._cleared(texts)
+            self._read(texts, np.arange(len(texts)), read)
+        table = pa.concat_tables([pa.schema(list(self.types.items())).empty_table(), *(table for _, table in read)])
+        good = np.concatenate([np.empty(0, np.int64), *(these for these, _ in read)])
+        if len(read) > 1:
+            order = np.argsort(good)
+            table, good = table.take(pa.array(order)), good[order]
+        bad = np.delete(np.arange(len(texts)), good).tolist()
+        refused = [(0, "longer than a record can be")] if lines.cut else [(int(lines.filled[at]), self._reason(texts[at])) for at in bad]
+        line = lines.filled[good]
         return Parsed(
             table, lines.first + line, lambda row: lines.text_of(int(line[row])), len(lines.ends), len(lines.filled),
-            [Reject(lines.first + r.line, r.text, r.reason) for r in rejects],
+            [Reject(lines.first + at, lines.text_of(at), reason) for at, reason in refused],
         )  # fmt: skip
 
-    def _read(
-        self, lines: Lines, wanted: NDArray[np.int64], tables: list[pa.Table], rejects: list[Reject], cleared: dict[int, bytes]
-    ) -> None:
-        """`cleared`: lines in which markers were found, without them; they are looked for when a piece was not taken as it is."""
-        if not len(wanted):
-            return
-        data = b"\n".join(cleared.get(int(at)) or lines.bytes_of(int(at)).strip(b" \t") for at in wanted)
-        try:
-            table = self._by_arrow(data) if _objects(data, len(wanted)) and is_text(data) else None
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
-            table = None
-        if table is not None and table.num_rows == len(wanted):
-            tables.append(table)
-        elif not cleared and len(wanted) == len(lines.filled) and (found := self._cleared(lines)):
-            self._read(lines, wanted, tables, rejects, found)
-        elif len(wanted) == 1:
-            at = int(wanted[0])
-            rejects.append(Reject(at, lines.text_of(at), self._reason(cleared.get(at) or lines.bytes_of(at))))
-        else:
-            half = len(wanted) // 2
-            self._read(lines, wanted[:half], tables, rejects, cleared)
-            self._read(lines, wanted[half:], tables, rejects, cleared)
+    def _read(self, texts: Sequence[bytes], these: NDArray[np.int64], read: list[tuple[NDArray[np.int64], pa.Table]]) -> None:
+        """Read all of these lines that can be, as each would be read alone."""
+        table = self._together([texts[at] for at in these.tolist()]) if len(these) else None
+        if table is not None:
+            read.append((these, table))
+        elif len(these) > _GROUP:
+            for part in np.array_split(these, -(-len(these) // _GROUP)):
+                self._read(texts, part, read)
+        elif len(these) > 1:
+            # Few lines are wrong, and Python mostly tells which: to be read alone is what takes time. If it does not, halving does.
+            odd = np.array([self._is_odd(texts[at]) for at in these.tolist()])
+            for part in [these[~odd], *np.split(these[odd], odd.sum())] if odd.any() else np.array_split(these, 2):
+                self._read(texts, part, read)
 
-    def _cleared(self, lines: Lines) -> dict[int, bytes]:
-        """The lines with a text or an infinity for no value where a number or a truth value is declared, with null in its place."""
-        found = {}
-        texts = "|".join(re.escape(json_format.dumps(marker, ensure_ascii=False)[1:-1]) for marker in self.nulls)
-        suspicious = re.compile(rf'"(?: |\\t)*(?:{texts})(?: |\\t)*"|Infinity|NaN'.encode())
+    def _together(self, texts: Sequence[bytes]) -> pa.Table | None:
+        """The records of lines; None: not all of them can be read."""
+        data = b"\n".join(texts)
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+            table = self._by_arrow(data) if _objects(data, len(texts)) and is_text(data) else None
+            return table if table is not None and table.num_rows == len(texts) else None
+        return None
+
+    def _is_odd(self, text: bytes) -> bool:
+        """Whether a line is probably none that can be read."""
+        try:
+            content = json_format.loads(text)
+        except (ValueError, RecursionError):
+            return True
+        return not isinstance(content, dict) or any(
+            (value := content.get(source)) is not None and not _may_be(value, self.types[name])
+            for name, sources in self.sources.items()
+            for source in sources
+        )
+
+    def _cleared(self, texts: Sequence[bytes]) -> list[bytes]:
+        """The lines, with null in place of a text or NaN for no value where a number or a truth value is declared."""
+        cleared = list(texts)
+        markers = "|".join(re.escape(json_format.dumps(marker, ensure_ascii=False)[1:-1]) for marker in self.nulls)
+        suspicious = re.compile(rf'"(?: |\\t)*(?:{markers})(?: |\\t)*"|Infinity|NaN'.encode())
         known = {source for sources in self.sources.values() for source in sources}
         others = {source for name, sources in self.sources.items() if not pa.types.is_string(self.types[name]) for source in sources}
-        for at in lines.filled.tolist():
-            line = lines.bytes_of(at)
-            content = _object(line) if suspicious.search(line) else None
+        for at, text in enumerate(texts):
+            content = _object(text) if suspicious.search(text) else None
             if content and len({name for name, _ in content}) == len(content):
                 declared = {name: value for name, value in content if name in known}
                 marked = [name for name, value in declared.items() if name in others and self._is_marker(value)]
                 if marked:
-                    found[at] = json_format.dumps(declared | dict.fromkeys(marked)).encode()
-        return found
+                    cleared[at] = json_format.dumps(declared | dict.fromkeys(marked)).encode()
+        return cleared
 
     def _is_marker(self, value: Any) -> bool:
         if isinstance(value, str):
@@ -138,6 +158,15 @@ class JsonLines:
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
                     return not_a(name, self.types[name])
         return f"not a finite number: {infinite[0]}" if infinite else "cannot be taken apart into members"
+
+
+def _may_be(value: Any, kind: pa.DataType) -> bool:
+    """Whether Arrow probably takes a member's value for one of a type."""
+    if pa.types.is_floating(kind):
+        return type(value) in (int, float) and not math.isinf(value)
+    if pa.types.is_integer(kind):
+        return type(value) is int and value.bit_length() < kind.bit_width
+    return type(value) is (bool if pa.types.is_boolean(kind) else str)
 
 
 def _read_json(data: bytes, members: Mapping[str, pa.DataType]) -> pa.Table:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from replay.streams import jsonlines
 from replay.streams.declaration import Declaration
-from tests.replay.streams.harness import Place, nothing_but, stream
+from tests.replay.streams.harness import Place, assert_equals, nothing_but, stream
+from tests.replay.streams.reference import expected
 
 
 @pytest.fixture
@@ -43,3 +45,26 @@ def test_a_member_may_be_two_columns_each_as_its_type_has_it(place: Place) -> No
     place.ingest(declaration, {"a": '{"t":9007199254740993,"other":5}\n{"t":2,"v":""}\n{"t":3,"v":"x"}\n{"t":4.5}\n'})
     assert nothing_but(place.rows(), "t", "about", "v", "w") == [(2**53 + 1, 2.0**53, None, 5), (2, 2.0, None, None)]
     assert [reason for *_, reason in place.rejects()] == ["not a whole number: w", "not a whole number: t"]
+
+
+def test_lines_that_cannot_be_read_are_found_without_reading_the_others_again_and_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, read_json = [], jsonlines.json.read_json
+    monkeypatch.setattr(jsonlines.json, "read_json", lambda *given: calls.append(1) or read_json(*given))
+    odd = [
+        '{"t":"x","v":1}',
+        "{",
+        "[1]",
+        '{"t":1,"v":"NA"}',
+        '{"t":9223372036854775808}',
+        '{"t":1.5}',
+        '{"t":3,"v":1e400}',
+        '{"t":2,"b":0}',
+    ]
+    lines = [odd[n // 100 % len(odd)] if n % 100 == 50 else f'{{"t":{n},"v":0.5,"b":true}}' for n in range(6_000)]
+    contents = {"a": "".join(f"{line}\n" for line in lines).encode()}
+    done = place.ingest(json_lines(nulls=["", "NA"]), contents)
+    assert_equals(place, done, expected(json_lines(nulls=["", "NA"]), contents))
+    assert len(place.rejects()) > 50
+    assert len(calls) < 250  # that 60 of 6,000 lines are wrong is found by halving in 800
