@@ -10,7 +10,7 @@ import json
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
@@ -26,6 +26,13 @@ from replay.envelope import LATE, METRICS, PARTIALS, STATE, TUPLES, Envelope
 from replay.lifting import late_schema
 from replay.snapshots import SNAPSHOT
 from replay.span import Emission
+
+HELD_ROWS = 1 << 20
+"""So many released rows are held at once, where somebody takes them; about half as many are made at once, as far as can be foreseen."""
+_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 13
+"""The first stride of all tells how many rows the rest will give: it is such a part of the time, or of so many rows of the state."""
+_FEW_ROWS, _LONGER = 1024, 4
+"""So few rows tell little of those to come: a stride is at most so many times longer than the one before, then."""
 
 
 @dataclass
@@ -43,11 +50,18 @@ class Step:
 
     outputs: list[tuple[str, pa.Table]] = field(default_factory=list)
     metrics: dict[str, Any] = field(default_factory=dict)
+    take: Callable[[list[tuple[str, pa.Table]]], None] | None = None
+    """Takes rows away when there are many; None: all are kept."""
+    results: int = 0
 
     def add(self, output: str, rows: pa.Table) -> None:
         """Rows of an output, if there are any."""
         if rows.num_rows:
+            self.results += rows.num_rows * (output == "results")
             self.outputs.append((output, rows))
+            if self.take and sum(held.num_rows for _, held in self.outputs) >= HELD_ROWS:
+                self.take(self.outputs)
+                self.outputs = []
 
 
 class Bucket:
@@ -61,11 +75,13 @@ class Bucket:
         self.batch = 0
         self.streams = {name: Mark() for name in streams}
         self._emission = emission
+        self._stride: int | None = None
+        """Event time that gives half as many rows as are held, as far as is known."""
         self._stamp: dict[str, Any] = {"fingerprint": engine.spec.fingerprint(), "version": engine.version}
 
-    def step(self, envelopes: Iterable[Envelope]) -> Step:
-        """Take the envelopes of a batch, in any order, and give what it releases."""
-        step, partials = Step(metrics={"combine_seconds": 0.0, "lower_seconds": 0.0}), list[pa.RecordBatch]()
+    def step(self, envelopes: Iterable[Envelope], take: Callable[[list[tuple[str, pa.Table]]], None] | None = None) -> Step:
+        """Take the envelopes of a batch, in any order, and give what it releases; before, `take` gets what is too much to be held."""
+        step, partials = Step(metrics={"combine_seconds": 0.0, "lower_seconds": 0.0}, take=take), list[pa.RecordBatch]()
         for some in self._open(envelopes, step):
             partials += some
             # A day leaves its state as soon as it can: with all that a batch holds behind it, each of its days would leave the whole batch.
@@ -78,7 +94,7 @@ class Bucket:
             "batch": self.batch,
             "state_rows": self.state.rows,
             "state_bytes": self.state.nbytes,
-            "results": sum(rows.num_rows for output, rows in step.outputs if output == "results"),
+            "results": step.results,
             "clock": self._clock(),
             "due": due,
             "final": final,
@@ -93,7 +109,14 @@ class Bucket:
         changed = {name: self.state.dump(name, **self._stamp) for name in sorted(self.state.changed)}
         self.state.changed.clear()
         marks = {name: asdict(mark) for name, mark in self.streams.items()}
-        reached = {"batch": self.batch, "due": self.state.due, "final": self.state.final, "streams": marks, **self._stamp}
+        reached = {
+            "batch": self.batch,
+            "due": self.state.due,
+            "final": self.state.final,
+            "streams": marks,
+            "stride": self._stride,
+            **self._stamp,
+        }
         return {**changed, "": json.dumps(reached).encode()}
 
     def load(self, stored: Mapping[str, bytes]) -> None:
@@ -105,6 +128,7 @@ class Bucket:
             if name:
                 self.state.load(name, payload, **self._stamp)
         self.batch, self.state.due, self.state.final = reached["batch"], reached["due"], reached["final"]
+        self._stride = reached.get("stride")
         self.streams = {name: Mark(**mark) for name, mark in reached["streams"].items()}
 
     def _open(self, envelopes: Iterable[Envelope], step: Step) -> Iterator[list[pa.RecordBatch]]:
@@ -170,13 +194,50 @@ class Bucket:
         if partials:
             self.operator.combine(self.state, partials)
             partials.clear()
-        combined = time.perf_counter()
+        step.metrics["combine_seconds"] += time.perf_counter() - begun
         due, final = max(due, self.state.due), max(final, self.state.final)
-        for output, rows in self.operator.lower(self.state, due, final).items():
-            step.add(output, self._stamped(rows))
+        # Rows that are revised or taken back are settled at once: of two with the number of one batch neither would be the last.
+        since = self._approach(final, step) if due == final and self.state.due == self.state.final else None
+        self._lower(due, final, step, since)
+
+    def _approach(self, final: int, step: Step) -> int | None:
+        """Lower in strides of event time, as long as what is left may give more rows than should be made at once; tells where that begins.
+
+        A minute between tuples is sixty windows that slide by a second: rows follow event time, and not the tuples of a batch.
+        """
+        rows = -1
+        while (starts := self._starts()) is not None:
+            first, last = starts
+            at = max(self.state.final, first)
+            if at >= final:
+                return None
+            if self._stride is None:
+                self._stride = max((min(final, last + 1) - at) // max(_FIRST_SHARE, self.state.rows // _FIRST_ROWS), 1)
+            # How far behind its last start the flush has rows to give is known to the technique alone.
+            if at + self._stride >= final or (at > last and rows == 0):
+                return at
+            rows = self._lower(at + self._stride, at + self._stride, step, since=at)
+        return None
+
+    def _lower(self, due: int, final: int, step: Step, since: int | None) -> int:
+        """Lower as far as told, and learn how far to go at once; tells how many rows that gave."""
+        begun = time.perf_counter()
+        released = self.operator.lower(self.state, due, final)
+        step.metrics["lower_seconds"] += time.perf_counter() - begun
+        rows = sum(some.num_rows for some in released.values())
+        if since is not None and final < FOREVER:
+            share = HELD_ROWS / 2 / rows if rows else _LONGER
+            self._stride = max(int((final - since) * min(share, _LONGER if rows < _FEW_ROWS else share)), 1)
         self.state.due, self.state.final = due, final
-        step.metrics["combine_seconds"] += combined - begun
-        step.metrics["lower_seconds"] += time.perf_counter() - combined
+        for output, some in released.items():
+            step.add(output, self._stamped(some))
+        return rows
+
+    def _starts(self) -> tuple[int, int] | None:
+        """The least and the greatest time at which anything in the state starts; None: there is nothing, or no such time."""
+        columns = [table["start"].cast(pa.int64()) for name in self.state if "start" in (table := self.state[name]).schema.names]
+        bounds = [pc.min_max(column) for column in columns if len(column)]
+        return (min(both["min"].as_py() for both in bounds), max(both["max"].as_py() for both in bounds)) if bounds else None
 
     def _stamped(self, rows: pa.Table) -> pa.Table:
         """Rows that this run may write, with the number of the batch as their revision."""

@@ -39,7 +39,7 @@ class Processor(StatefulProcessor):
 
         from replay.bucket import Bucket
         from replay.plan import plan_of
-        from replay.sink import write_step
+        from replay.sink import Writer
         from replay.state_files import StateFiles
 
         plan = plan_of(self._plan)
@@ -48,11 +48,12 @@ class Processor(StatefulProcessor):
         files = StateFiles(plan, stored)
         if stored:
             bucket.load(files.read())
-        step = bucket.step(envelope for frame in rows for envelope in _envelopes(frame))
+        writer = Writer(plan.lake, plan.run)
+        step = bucket.step((envelope for frame in rows for envelope in _envelopes(frame)), writer.take)
         for name, payload in files.write(bucket.dump(), bucket.batch).items():
             self._tables.updateValue((name,), (payload,))
         # A task that is tried again writes its files again; only those whose names arrive are committed.
-        yield pd.DataFrame({"message": [write_step(plan.lake, plan.run, step)]})
+        yield pd.DataFrame({"message": [writer.message(step)]})
 
     def close(self) -> None:
         """Nothing is held open."""

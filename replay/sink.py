@@ -12,6 +12,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,16 +36,28 @@ _MERGED_BYTES = 4 << 20
 """What is read at once to be put together, so that memory does not follow the length of a run."""
 
 
-def write_step(lake: Lake, run: str, step: Step) -> str:
-    """Write what a bucket released, a file per output; the message for whoever commits the batch."""
-    outputs: dict[str, list[pa.Table]] = defaultdict(list)
-    for output, rows in step.outputs:
-        outputs[output].append(rows)
-    written = {
-        name: write_file(lake, lake.output(run, name), _by_time(pa.concat_tables(rows)), group_rows=1 if name == STATE else GROUP_ROWS)
-        for name, rows in outputs.items()
-    }
-    return json.dumps({"written": {name: file.to_json() for name, file in written.items()}, "metrics": step.metrics})
+class Writer:
+    """Writes what a bucket releases in a batch: rows that it gives away before the batch ends, and the rest."""
+
+    def __init__(self, lake: Lake, run: str) -> None:
+        """For a run's outputs."""
+        self._lake, self._run = lake, run
+        self._written: dict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def take(self, outputs: Iterable[tuple[str, pa.Table]]) -> None:
+        """Write rows, a file per output."""
+        tables: dict[str, list[pa.Table]] = defaultdict(list)
+        for output, rows in outputs:
+            tables[output].append(rows)
+        for output, some in tables.items():
+            rows, group_rows = _by_time(pa.concat_tables(some)), 1 if output == STATE else GROUP_ROWS
+            file = write_file(self._lake, self._lake.output(self._run, output), rows, group_rows=group_rows)
+            self._written[output].append(file.to_json())
+
+    def message(self, step: Step) -> str:
+        """Write the rest; the message for whoever commits the batch."""
+        self.take(step.outputs)
+        return json.dumps({"written": self._written, "metrics": step.metrics})
 
 
 def _by_time(rows: pa.Table) -> pa.Table:
@@ -63,8 +76,8 @@ def commit_batch(lake: Lake, run: str, batch: int, messages: Iterable[str]) -> p
     numbers = []
     for message in map(json.loads, messages):
         numbers.append(message["metrics"])
-        for output, file in message["written"].items():
-            adds[output].append(Written(**file).action())
+        for output, written in message["written"].items():
+            adds[output] += [Written(**file).action() for file in written]
     for output in sorted(adds, key=lambda name: (name == "results", name)):
         _commit_once(lake, lake.output(run, output), adds[output], run, batch)
     metrics = metrics_table(numbers)

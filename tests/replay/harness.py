@@ -25,7 +25,7 @@ from replay.placement import labels
 from replay.plan import Plan
 from replay.progress import Progress
 from replay.runs import Replayed
-from replay.sink import commit_batch, write_step
+from replay.sink import Writer, commit_batch
 from replay.source import LogReader
 from replay.state_files import StateFiles
 from tests.comparing import assert_same_rows, rows_of
@@ -50,9 +50,11 @@ def in_process(spark: object, plan: Plan, *, on_progress: object = None) -> Repl
             files = StateFiles(plan, state)
             if state:
                 bucket.load(files.read())
-            step = bucket.step(Envelope(*row.values()) for rows in parts for row in rows.to_pylist() if row["bucket"] == place)
+            writer = Writer(plan.lake, plan.run)
+            mine = (Envelope(*row.values()) for rows in parts for row in rows.to_pylist() if row["bucket"] == place)
+            step = bucket.step(mine, writer.take)
             state |= files.write(bucket.dump(), bucket.batch)
-            messages.append(write_step(plan.lake, plan.run, step))
+            messages.append(writer.message(step))
             tuples += step.metrics.get("tuples", 0)
         commit_batch(plan.lake, plan.run, batch, messages)
         if batch % 7 == 0:

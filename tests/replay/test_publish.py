@@ -27,7 +27,7 @@ from replay import log_writer, publish
 from replay.backfill import backfill, pending, plan_days
 from replay.lake import Lake, LakeError
 from replay.log import FIRST_CHANGED, Log
-from replay.sink import write_step
+from replay.sink import Writer
 from replay.span import sealing_arrival
 from tests.replay.harness import DAY, HOUR, SPECS, START, assert_published, in_process, published, stream, with_clock
 
@@ -202,7 +202,8 @@ def test_a_run_that_has_not_come_to_its_end_is_not_published(lake: Lake, batches
         written.append(1)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tests.replay.harness.write_step", lambda *given: stopped() or write_step(*given))
+        message = Writer.message
+        patch.setattr(Writer, "message", lambda *given: stopped() or message(*given))
         with pytest.raises(InterruptedError):
             in_process(None, plan)
     with pytest.raises(LakeError, match=f"run {plan.run}: it has not come to its end; resume it, and publish it then."):

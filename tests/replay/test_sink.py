@@ -98,18 +98,18 @@ def test_killed_while_files_are_put_together_a_batch_is_done_again(lake: Lake, m
 def test_a_run_leaves_one_file_of_metrics_and_touches_none_of_another_that_goes_on(lake: Lake) -> None:
     create_tables(planned(lake, ONE_OF_EACH["slicing"]))
     for batch in range(BATCHES + 3):
-        for run in ("a:b=c@d+e", "other"):
+        for run in ("a.run-1", "other"):
             commit(lake, run, batch)
     before = {path for path in files(lake, lake.metrics) if "run=other" in path}
     opened = lake.table(lake.metrics)
     assert opened is not None
     commit(lake, "other", BATCHES + 3)
-    sink.settle(lake, "a:b=c@d+e")
-    sink.settle(lake, "a:b=c@d+e")  # a run that had come to its end is resumed
+    sink.settle(lake, "a.run-1")
+    sink.settle(lake, "a.run-1")  # a run that had come to its end is resumed
     sink.settle(lake, "of no batches")
     now = files(lake, lake.metrics)
     assert before < set(now) and len([path for path in now if "run=other" not in path]) == 1
-    told = metrics_of(lake, "a:b=c@d+e", "other").select(["run", "batch"]).to_pylist()
+    told = metrics_of(lake, "a.run-1", "other").select(["run", "batch"]).to_pylist()
     assert [row["batch"] for row in told] == [*range(BATCHES + 3), *range(BATCHES + 4)]
     assert opened.to_pyarrow_table().num_rows == 2 * (BATCHES + 3)  # who had opened it before reads on
 
