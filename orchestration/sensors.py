@@ -48,33 +48,35 @@ def raw_files_sensor(streams: Sequence[str]) -> dg.SensorDefinition:
         description="Ingests a stream when original files of it have come or changed, and are not being written any more.",
     )
     def raw_files(context: dg.SensorEvaluationContext, workplace: Workplace) -> dg.SensorResult | dg.SkipReason:
-        asked: dict[str, str] = json.loads(context.cursor) if context.cursor else {}
-        kept, reasons, told = {}, {}, []
+        # Which files of a stream were asked for, and when; earlier versions have not noted when.
+        cursor = json.loads(context.cursor or "{}")
+        asked: dict[str, tuple[str, float]] = {name: (was, 0.0) if isinstance(was, str) else was for name, was in cursor.items()}
+        kept, reasons, told = dict[str, tuple[str, float]](), {}, []
         for stream in streams:
-            found, before = _found(workplace, stream), asked.get(stream)
+            found, (before, since) = _found(workplace, stream), asked.get(stream, ("", 0.0))
             if found.problem:
                 told.append(found.problem)
-                kept[stream] = before
+                kept[stream] = before, since
             elif found.files is None:
                 told += [f"All original files of {stream} are gone; what was ingested of them stays."] if before else []
             elif found.files != before and 0 <= time.time() - found.changed < SETTLED_SECONDS:
                 told.append(f"Files of {stream} are still being written.")
-                kept[stream] = before
+                kept[stream] = before, since
             elif found.files != before:
                 reasons[stream] = f"original files of {stream} have {'changed' if before else 'come'}"
-                kept[stream] = found.files
+                kept[stream] = found.files, time.time()
             else:
-                again, why = _failed(context.instance, stream, found.files)
+                again, why = _failed(context.instance, stream, before, since)
                 reasons |= {stream: why} if again else {}
                 told += [why] if why and not again else []
-                kept[stream] = found.files
-        context.update_cursor(json.dumps({stream: files for stream, files in kept.items() if files}))
+                kept[stream] = before, since
+        context.update_cursor(json.dumps({stream: files for stream, files in kept.items() if files[0]}))
         if not reasons:
             return dg.SkipReason(" ".join(dict.fromkeys(told)) or f"No original file of {', '.join(streams)} has come or changed.")
         # Without a run key, for files may come back as they were; the cursor knows what was asked for.
         return dg.SensorResult(
             run_requests=[
-                dg.RunRequest(asset_selection=[stream_key(stream)], tags={WHY: why, FILES: _tag(stream, kept[stream] or "")})
+                dg.RunRequest(asset_selection=[stream_key(stream)], tags={WHY: why, FILES: _tag(stream, kept[stream][0])})
                 for stream, why in reasons.items()
             ]
         )
@@ -82,14 +84,16 @@ def raw_files_sensor(streams: Sequence[str]) -> dg.SensorDefinition:
     return raw_files
 
 
-def _failed(instance: dg.DagsterInstance, stream: str, files: str) -> tuple[bool, str]:
+def _failed(instance: dg.DagsterInstance, stream: str, files: str, since: float) -> tuple[bool, str]:
     """Whether files are to be asked for again, because the ingestion that was asked for has failed; and why, or why no longer."""
     runs = instance.get_run_records(dg.RunsFilter(tags={FILES: _tag(stream, files)}), limit=MOST_TRIES)
-    if not runs or runs[0].dagster_run.status not in _FAILED:
+    if runs and runs[0].dagster_run.status not in _FAILED:
         return False, ""
     last = instance.get_latest_materialization_event(stream_key(stream))
-    if last is not None and last.timestamp > runs[0].create_timestamp.timestamp():
+    if last is not None and last.timestamp > (runs[0].create_timestamp.timestamp() if runs else since):
         return False, ""  # they are ingested: only a check has failed, or somebody has materialized the stream since
+    if not runs:
+        return True, f"original files of {stream} are not ingested yet, and the run that they were asked for with is gone"
     run = runs[0].dagster_run
     events = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
     reason = reason_of(entry.dagster_event for entry in events if entry.dagster_event)

@@ -34,14 +34,17 @@ class Sensor:
         assert request.asset_selection == [TRAFFIC]
         return dict(request.tags)
 
+    def requested(self) -> str:
+        """Why a run is asked for, which is made, as the daemon does; it has not begun."""
+        tags = self.asked()
+        self.platform.instance.create_run_for_job(self.platform.defs.resolve_implicit_global_asset_job_def(), tags=tags)
+        return tags["reprise/why"]
+
 
 def test_a_new_file_starts_an_ingestion_by_the_sensor_once_it_is_written(tmp_path: Path) -> None:
     platform = Platform(tmp_path)
     sensor = Sensor(platform)
-    tick = sensor.tick
-
-    def asked() -> str:
-        return sensor.asked()["reprise/why"]
+    tick, asked = sensor.tick, sensor.requested
 
     assert "No original file" in tick().skip_message
     file = Path(platform.workplace.raw) / "traffic" / "a.csv"
@@ -98,12 +101,33 @@ def test_an_ingestion_that_failed_is_asked_for_again_until_it_is_clear_that_the_
     assert "No original file" in sensor.tick().skip_message
 
 
+def test_files_that_were_never_ingested_are_asked_for_again_if_their_failed_run_is_deleted(tmp_path: Path) -> None:
+    """Somebody tidies up the list of runs; files that are older than the last ingestion have come all the same."""
+    platform = Platform(tmp_path)
+    platform.month(1)
+    sensor = Sensor(platform)
+    file = Path(platform.workplace.raw) / "traffic" / "a.csv"
+    file.write_text("1,2011-09-15 00:00:00-07,3,35,1,2,0\n")
+    for one in file.parent.iterdir():
+        os.utime(one, (1e9, 1e9))
+    failed = platform.run([TRAFFIC], tags=sensor.asked())
+    assert not failed.success
+    platform.instance.delete_run(failed.run_id)
+    tags = sensor.asked()
+    assert tags["reprise/why"] == "original files of traffic are not ingested yet, and the run that they were asked for with is gone"
+    file.unlink()
+    os.utime(file.with_name("month.csv"), (1.1e9, 1.1e9))
+    sensor.asked()
+    platform.ingest()  # by hand, and not by the run that was asked for
+    assert "No original file" in sensor.tick().skip_message
+
+
 def test_a_folder_that_cannot_be_read_is_told_and_not_taken_for_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     platform = Platform(tmp_path)
     sensor = Sensor(platform)
     file = write_month(Path(platform.workplace.raw), 1)
     os.utime(file, (1e9, 1e9))
-    sensor.asked()
+    sensor.requested()
 
     def closed(selected: Any) -> None:
         raise PermissionError("Permission denied")
