@@ -131,7 +131,8 @@ def ingest_stream(context: dg.AssetExecutionContext, stream: str, config: Stream
         "profile": picture(picture_of_profile(found)) if found else dg.MetadataValue.md("no tuples"),
         "preview": preview(_first_rows(workplace, log) if found else []),
     }
-    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(str(done.version)))
+    # A log that was removed and written anew counts its versions from 0 again.
+    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(f"{log.id} {done.version}"))
 
 
 def _twin(stream: str, config: StreamConfig, workplace: Workplace) -> Any:

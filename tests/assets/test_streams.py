@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -48,6 +49,21 @@ def test_an_empty_log_is_told_under_the_same_names_as_any_other(workplace: Workp
     assert {name: type(value) for name, value in empty.items()} == {name: type(value) for name, value in full.items()}
     assert (empty["tuples"].value, empty["out_of_order"].value, empty["preview"].value) == (0, 0.0, "no rows")
     assert full["tuples"].value == 1
+
+
+def test_a_log_that_is_written_anew_has_another_data_version_and_one_that_stays_as_it_is_has_the_same(workplace: Workplace) -> None:
+    """Versions of the table count from 0 again: results of the log that is gone would be shown as fresh."""
+
+    def version(cost: float) -> str:
+        done = ingested(workplace, f"when,cost\n2024-05-01T00:00:00,{cost}\n")
+        (event,) = done.get_asset_materialization_events()
+        assert event.materialization.metadata["delta_version"].value == 0
+        return event.materialization.tags["dagster/data_version"]
+
+    before = version(1.5)
+    assert version(1.5) == before
+    shutil.rmtree(Path(workplace.lake, "streams"))
+    assert version(2.5) != before
 
 
 def test_a_table_that_is_no_log_is_refused_with_a_sentence(workplace: Workplace) -> None:
