@@ -204,7 +204,7 @@ def _end(steps: list[dict[str, Any]], *, json: bool, lake: str) -> None:
     """Tell what was done; a check that failed is a failure."""
     if json:
         typer.echo(json_format.dumps({"steps": steps}, indent=2))
-    else:
+    elif steps:
         from orchestration.cli.showing import show_steps
 
         show_steps(steps, lake)

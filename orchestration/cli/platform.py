@@ -15,6 +15,7 @@ from typing import Any
 from dagster import AssetKey
 from pyarrow.fs import FileSelector
 from rich.console import Console
+from typer import echo
 
 from assets.results import results_key
 from assets.streams import make_days_known, stream_key
@@ -46,7 +47,8 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
     missing, reason = days_to_replay(workplace, technique, stream, spec)
     missing = sorted([*missing, *(red.day for red in red_days(place, workplace, technique, stream, spec, missing))])
     if not there or not missing and days == "missing":
-        raise Told(f"{results}: {reason}", 0)
+        echo(f"{results}: {reason}", err=True)
+        return []
     span = read_days(days) if days not in ("missing", "all") else None
     chosen = missing if days == "missing" else [day for day in there if span is None or span[0] <= day <= span[1]]
     if not chosen:

@@ -67,6 +67,8 @@ def test_a_backfill_replays_what_is_missing_and_checks_it(lake: Lake) -> None:
     assert Path(lake.root, "reports", Path(steps[-1]["report"]).name).exists()
     told = "frames/traffic: All 4 days of traffic, 2011-09-01 to 2011-09-04, are published and stand."
     assert reprise("backfill", "frames/traffic") == (0, [], told)
+    assert json.loads(CliRunner().invoke(app, ["backfill", "frames/traffic", "--json"]).stdout) == {"steps": []}
+    assert CliRunner().invoke(app, ["backfill", "frames/traffic"]).stdout == ""
 
 
 def test_a_backfill_tells_how_far_it_has_come(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
