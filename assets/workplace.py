@@ -87,8 +87,13 @@ class Workplace(dg.ConfigurableResource):  # type: ignore[type-arg]
         return self._spark
 
     def folders(self) -> list[Path]:
-        """Folders of declarations beside the built-in ones."""
-        return [Path(self.declarations)] if Path(self.declarations).is_dir() else []
+        """Folders of declarations beside the built-in ones; a named one has to be there, or its streams would silently be left out."""
+        if Path(self.declarations).is_dir():
+            return [Path(self.declarations)]
+        if self.declarations == Workplace.model_fields["declarations"].default:
+            return []
+        given = f"declarations: {self.declarations!r} given; there is no such folder"
+        raise SpecError(f"{given}; allowed is one with files STREAM.stream.yaml.")
 
     def declaration(self, stream: str) -> Declaration:
         """What is declared of a stream."""

@@ -65,9 +65,16 @@ def run_backfill(results: str, days: str, lake: str, raw: str, master: str) -> l
 
 
 def run_quality(lake: str, raw: str, master: str) -> list[dict[str, Any]]:
-    """Every check of what is ingested and of what is published; an asset whose checks cannot be run does not keep others from theirs."""
+    """Every check of the streams that are declared and of the assets that are published; what else is in the lake is told.
+
+    An asset whose checks cannot be run does not keep others from theirs.
+    """
     workplace = _workplace(lake, raw, master)
-    there = _there(workplace)
+    there, others = _there(workplace), list(_unchecked(workplace))
+    for sentence in others:
+        _tell(sentence)
+    if not there and others:
+        raise Told(f"lake: nothing in {workplace.place.root} is of a declared stream or of an asset, so nothing was checked.")
     if not there:
         raise Told(f"lake: nothing is ingested or published in {workplace.place.root}; `reprise demo` does both.")
     defs, place = build_defs(workplace), instance()
@@ -94,6 +101,24 @@ def _there(workplace: Workplace) -> list[AssetKey]:
             folders[results_key(technique, stream)] = [f"results/{table}/_delta_log" for table in tables]
     files = workplace.place.files(workplace.place.root)
     return [key for key, places in folders.items() if any(files.get_file_info(FileSelector(name, allow_not_found=True)) for name in places)]
+
+
+def _unchecked(workplace: Workplace) -> Iterator[str]:
+    """A sentence for all that is in the lake and of which nothing says what it should be: neither a declaration nor an asset."""
+    files = workplace.place.files(workplace.place.root)
+    streams, published = declared(workplace.folders()), {f"{t}__{s}" for t, module in technique_modules().items() for s in module.RESULTS}
+
+    def tables(folder: str) -> list[str]:
+        there = (info.base_name for info in files.get_file_info(FileSelector(folder, allow_not_found=True)))
+        return sorted(name for name in there if files.get_file_info(FileSelector(f"{folder}/{name}/_delta_log", allow_not_found=True)))
+
+    for name in tables("streams"):
+        if name not in streams and not name.endswith("__rejects"):
+            yield f"streams/{name} is not checked: it is not declared, which would tell what to expect of it."
+    for name in tables("results"):
+        published_as = name.removesuffix("__days")
+        if published_as not in {name, *published}:
+            yield f"results/{published_as} is not checked: it is no asset's; only what was launched in Dagster was checked, by that run."
 
 
 def _documents(steps: Iterable[Step]) -> list[dict[str, Any]]:

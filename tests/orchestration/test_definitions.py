@@ -27,11 +27,13 @@ from replay.streams import declaration
 
 ROOT = Path(__file__).parents[2]
 GRAPH = Path(__file__).parent / "asset_graph.json"
+NONE_OF_ONES_OWN = str(Path(__file__).parent)
+"""A folder without declarations: where these tests are run there may be some."""
 
 
 @pytest.fixture(scope="module")
 def defs() -> dg.Definitions:
-    return build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+    return build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations=NONE_OF_ONES_OWN))
 
 
 def graph(defs: dg.Definitions) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def test_a_declaration_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     real = building.load
     for module in (building, declaration):
         monkeypatch.setattr(module, "load", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
-    build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+    build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations=NONE_OF_ONES_OWN))
     assert read == list(declaration.declared().values())
 
 
@@ -223,5 +225,5 @@ def _streams() -> list[str]:
 
 
 if __name__ == "__main__":
-    made = build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+    made = build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations=NONE_OF_ONES_OWN))
     GRAPH.write_text(json.dumps(graph(made), indent=2) + "\n")

@@ -183,6 +183,33 @@ def test_results_that_have_lost_the_record_of_their_days_are_red_and_not_left_ou
     assert found["frames/traffic"]["checks"] == {expected.name: False for expected in suite_of_results("frames")}
 
 
+def test_what_is_in_the_lake_and_is_not_checked_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is no longer declared, and results under a name of somebody's own; tables beside others are no logs and no results."""
+    sentences: list[str] = []
+    monkeypatch.setattr(platform, "_tell", sentences.append)
+    for table in ("mine", "mine__late", "mine__days", "frames__traffic__state"):
+        pl.DataFrame({"v": [1]}).write_delta(str(folder / "lake" / "results" / table))
+    assert quality()[1].keys() == {"streams/calls", "frames/traffic"}
+    of_results = "results/mine is not checked: it is no asset's; only what was launched in Dagster was checked, by that run."
+    assert sentences == [of_results]
+    shutil.rmtree(folder / "lake" / "results" / "frames__traffic__state")
+    shutil.rmtree(folder / "streams")
+    sentences.clear()
+    done = CliRunner().invoke(app, ["quality"])
+    assert sentences == ["streams/calls is not checked: it is not declared, which would tell what to expect of it.", of_results]
+    assert done.exit_code == 2
+    assert done.stderr == f"lake: nothing in {folder}/lake is of a declared stream or of an asset, so nothing was checked.\n"
+
+
+@pytest.mark.parametrize("command", ["quality", "demo"])
+def test_a_folder_of_declarations_that_is_not_there_is_refused(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Misspelt, it would leave out one's own streams, and all would be well."""
+    monkeypatch.setenv("REPRISE_STREAMS", "steams")
+    done = CliRunner().invoke(app, [command])
+    assert done.exit_code == 2
+    assert done.stderr == "declarations: 'steams' given; there is no such folder; allowed is one with files STREAM.stream.yaml.\n"
+
+
 def test_the_workplace_is_that_of_the_environment_but_for_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {"LAKE": "elsewhere", "STREAMS": "declared", "REPORTS": "http://reports"}
     for name, value in {**texts, "TWIN_TUPLES": "7", "BUCKETS": "40", "TASKS": "64"}.items():

@@ -106,7 +106,7 @@ def _with_limit(share: float) -> dict[str, Any]:
 
 def test_no_two_schedules_of_the_same_results_tick_in_the_same_minute() -> None:
     """Neither would see the run that the other asks for."""
-    defs = build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations="nowhere/streams"))
+    defs = build_defs(Workplace(lake="nowhere/lake", raw="nowhere/raw", declarations=str(Path(__file__).parent)))
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     ticks: dict[str, set[datetime]] = {}
     for schedule in defs.schedules or []:
