@@ -100,6 +100,8 @@ class Columnar:
             values = values.cast(kind)
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if pa.types.is_float16(values.type):  # for which there is no comparison
+            values = values.cast(pa.float32())
         if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
             values = values.cast(pa.string())
         taken = np.ones(len(values), bool)

@@ -67,4 +67,4 @@ def test_lines_that_cannot_be_read_are_found_without_reading_the_others_again_an
     done = place.ingest(json_lines(nulls=["", "NA"]), contents)
     assert_equals(place, done, expected(json_lines(nulls=["", "NA"]), contents))
     assert len(place.rejects()) > 50
-    assert len(calls) < 250  # that 60 of 6,000 lines are wrong is found by halving in 800
+    assert len(calls) < 250  # that 60 of 6,000 lines are wrong is found by halving in 690

@@ -61,6 +61,20 @@ def test_a_whole_number_may_be_named_with_decimals_to_its_last_digit(tmp_path: P
     assert nothing_but(place.rows(), *KINDS) == [(None, None, None, 1.5), (-998, 2**53, 0.25, 1.5)]
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.int16(), pa.int64(), pa.decimal128(10, 2), pa.string()])
+def test_a_number_of_any_type_of_parquet_stands_for_none(tmp_path: Path, kind: pa.DataType) -> None:
+    place = Place(tmp_path)
+    place.raw.mkdir()
+    numbers = pa.array(["1", "-999", None]).cast(pa.int16())
+    values = numbers.cast(pa.float32()).cast(kind) if kind == pa.float16() else numbers.cast(kind)
+    pq.write_table(pa.table({"t": [1, 2, 3], "v": values, "w": pa.array(values.to_pylist(), kind).dictionary_encode()}), place.raw / "a")
+    columns = [{"name": "t", "type": "int64"}, {"name": "v"}, {"name": "w", "type": "float32"}]
+    place.ingest(
+        stream(files={"pattern": "*", "format": "parquet"}, columns=columns, time={"column": "t", "format": "number"}, nulls=NULLS)
+    )
+    assert nothing_but(place.rows(), "v", "w") == [(1.0, 1.0), (None, None), (None, None)]
+
+
 MIXED = stream(
     files={"pattern": "*.csv"}, nulls=["", "NA", "-9"], time={"column": "t", "format": "number"},
     columns=[{"name": "t", "type": "time"}, {"name": "f"}, {"name": "i", "type": "int32"}, {"name": "b", "type": "bool"},
