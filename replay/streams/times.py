@@ -25,8 +25,16 @@ FURTHEST_US = 2**61
 """No event is further than this from 1970: sums of times and durations stay inside 64 bits."""
 _FURTHEST_NS_AS_US = (2**63 - 1) // 1000
 _INSTANT, _LOCAL = pa.timestamp("ns", tz="UTC"), pa.timestamp("ns")
-_DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9:]*(\.[0-9]{1,9})?(Z|[+-][0-9:]*)?)?$"
 _ZONE = r"[ T].*(Z|[+-]\d\d(:?\d\d)?)$"
+_OTHERWISE = r"[,.][0-9]{10}|:[0-9]{2},|UTC$| (Z|[+-][0-9:]+)$"
+_SPELLINGS = (
+    (r"(:[0-9]{2}),([0-9])", r"\1.\2"),
+    (r"(\.[0-9]{9})[0-9]+", r"\1"),
+    (r"(:[0-9.]+) *UTC$", r"\1Z"),
+    (r"(:[0-9.]+) +(Z|[+-][0-9:]+)$", r"\1\2"),
+)
+"""What is ISO 8601 too, or nearly, as Arrow reads it."""
 _DIGITS = 12
 _DECIMAL, _DECIMALS = pa.decimal128(19 + _DIGITS, _DIGITS), 10**_DIGITS
 _WIDE, _SCIENTIFIC = pa.decimal256(76, 40), r"^[+-]?[0-9]?\.[0-9]{1,20}[eE][+-]?(0?[0-9]|1[0-8])$"
@@ -159,13 +167,21 @@ def _by_pattern(texts: pa.Array, form: str, time: Time) -> Times:
         us, there = _numbers(moments.cast(pa.timestamp("us", tz="UTC")).view(pa.int64()))
         there &= np.abs(us) <= _FURTHEST_NS_AS_US
         return _times(us, there, np.where(there, us, 0) * 1000)
+    if begins_with(texts, _OTHERWISE):
+        texts = _respelt(texts)
     ns, there = _numbers(_iso(texts, time).view(pa.int64()))
     found = _times(ns // 1000, there, ns)
     if there.all():
         return found
     rest = pc.if_else(pa.array(there), pa.scalar(None, pa.string()), texts)
-    cut = pc.replace_substring_regex(rest, r"(\.[0-9]{9})[0-9]+", r"\1")
-    return found if cut.equals(rest) else _either(found, _by_pattern(cut, form, time))
+    respelt = _respelt(rest)
+    return found if respelt.equals(rest) else _either(found, _by_pattern(respelt, form, time))
+
+
+def _respelt(texts: pa.Array) -> pa.Array:
+    for spelling, usual in _SPELLINGS:
+        texts = pc.replace_substring_regex(texts, spelling, usual)
+    return texts
 
 
 def _iso(texts: pa.Array, time: Time) -> pa.Array:

@@ -18,8 +18,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_US = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 LAST_US = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 ISO = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[T ](?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?)?"
-    r"(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?",
+    r"(\d{4}-\d\d-\d\d)(?:[T ](?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
+    r"(?P<zone>Z|[+-]\d\d(?::?\d\d)?|(?(minute)(?: *UTC| +Z| +[+-]\d\d(?::?\d\d)?)))?)?",
     re.ASCII,
 )
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -54,7 +54,7 @@ def iso_of(text: str, declaration: Declaration) -> tuple[int, int] | None:
     nanoseconds = int((match["fraction"] or "0").ljust(9, "0")[:9])
     if match["zone"] in (None, ""):
         return placed(local, nanoseconds, declaration)
-    digits = match["zone"].replace(":", "").replace("Z", "+00")
+    digits = match["zone"].strip(" ").replace(":", "").replace("UTC", "Z").replace("Z", "+00")
     hours, minutes = int(digits[1:3]), int(digits[3:] or 0)
     if hours > 23 or minutes > 59:
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import math
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +100,20 @@ def test_a_day_is_read_however_it_is_written(pattern: str, written: str, hours: 
 )  # fmt: skip
 def test_a_day_or_a_second_that_there_is_not_is_no_time(pattern: str, texts: list[str]) -> None:
     assert read_times(pa.array(texts), Time(column="t", format=pattern)).known.tolist() == [False] * len(texts)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+def test_an_iso_time_may_have_a_comma_and_a_space_in_front_of_its_zone(zone: str) -> None:
+    local = [datetime(2011, 9, 15, 1, 2, 3, 250_000), datetime(2011, 11, 6, 1, 30, 0, 125_000)]
+    for zoned, tz in {"": ZoneInfo(zone), " UTC": UTC, "UTC": UTC, " Z": UTC, " +05:30": timezone(timedelta(hours=5.5)),
+                      "  -0800": timezone(-timedelta(hours=8)), " +02": timezone(timedelta(hours=2))}.items():  # fmt: skip
+        for mark in (".", ","):
+            texts = [f"{wall:%Y-%m-%d %H:%M:%S}{mark}{wall:%f}{digits}{zoned}" for wall in local for digits in ("", "999", "9999999")]
+            found = read_times(pa.array([*texts, f"2011-09-15 01:02{mark}5{zoned}", "2011-09-15"]), Time(column="t", zone=zone))
+            wanted = [round(wall.replace(tzinfo=tz).timestamp() * 10**6) for wall in local for _ in range(3)]
+            assert found.us[:6].tolist() == wanted
+            assert (found.original[:6] - found.us[:6] * 1000).tolist() == [0, 999, 999] * 2
+            assert found.known.tolist() == [True] * 6 + [False, True]
 
 
 @pytest.mark.parametrize("unit", UNITS_PER_SECOND)
