@@ -38,7 +38,7 @@ from replay.log import normalised
 from replay.placement import labels
 from replay.plan import Plan, serialised
 from replay.progress import note_status
-from replay.runs import cause_of, new_run_id, start_query
+from replay.runs import cause_of, new_run_id, refuse_used_name, start_query
 from replay.sink import settle
 from replay.span import Span
 
@@ -87,6 +87,7 @@ def start(
     lifted = frame.select(*schema.names).mapInArrow(_Lift(plan) if exact else _Ship(plan), DDL)
     trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
     _await_the_one_before(plan)
+    refuse_used_name(plan)  # before its folder is made
     with ExitStack() as claim:
         claim.enter_context(claimed(lake, plan.folder))
         query = start_query(frame.sparkSession, plan, lifted, trigger)

@@ -103,6 +103,11 @@ class Lake:
         if self.local:
             Path(address).mkdir(parents=True, exist_ok=True)
 
+    def folders(self, *names: str) -> list[str]:
+        """The names of the folders at an address; what somebody else has put beside them is passed over."""
+        there = self.files(self.root).get_file_info(pafs.FileSelector("/".join(names), allow_not_found=True))
+        return sorted(info.base_name for info in there if info.type != pafs.FileType.File and _NAME.fullmatch(info.base_name))
+
     def remove_folder(self, address: str) -> None:
         """Remove a folder of the lake with all that is in it, if it is there."""
         parent, _, name = address.rpartition("/")
@@ -129,6 +134,8 @@ class Lake:
                 return content
         except FileNotFoundError:
             return None
+        except ValueError as problem:
+            raise LakeError(f"{address}/{name}: it is not the document that was written there ({problem}); remove that folder.") from None
 
     def to_json(self) -> dict[str, Any]:
         """What another process needs to open this lake."""

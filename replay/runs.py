@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
-from pyarrow.fs import FileSelector
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -120,7 +119,7 @@ def plan_run(
     pinned = {name: (log.address, log.version) for name, log in logs.items()}
     settings = {"buckets": os.cpu_count() or 1, "tasks": os.cpu_count() or 1, **settings}
     plan = Plan(
-        run=run or new_run_id(), spec=document, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
+        run=new_run_id() if run is None else run, spec=document, lake=lake, streams=pinned, span=span or whole(logs, flush=flush),
         columns=serialised(columns), log_ids={name: log.id for name, log in logs.items()}, **settings,
     )  # fmt: skip
     if plan.operator.one_bucket:
@@ -140,6 +139,7 @@ def execute(spark: SparkSession, plan: Plan, *, on_progress: Callable[[Progress]
     `on_progress` is called after batches, and at the end.
     """
     _ = plan.logs  # other logs than those that it was planned for are refused before Spark asks for them
+    refuse_used_name(plan)  # before its folder is made
     watch = Watch(plan)
     with claimed(plan.lake, plan.folder), interrupts_noted() as interrupted:
         query = _start(spark, plan, watch)
@@ -193,6 +193,14 @@ def load_plan(lake: Lake, run: str) -> Plan:
     )
 
 
+def refuse_used_name(plan: Plan) -> None:
+    """Refuse the name of a run that is gone: the metrics know how far it came, and would take nothing of another one."""
+    metrics = plan.lake.table(plan.lake.metrics)
+    if metrics is None or metrics.transaction_version(plan.run) is None or plan.lake.read_json(plan.folder, PLAN) is not None:
+        return
+    raise RunError(f"run {plan.run}: the lake's metrics know a run of this name, which is gone; give this one another name.")
+
+
 def _keep_plan(plan: Plan) -> None:
     """Write the plan down, or make sure that the run's folder belongs to this very plan."""
     known = plan.lake.read_json(plan.folder, PLAN)
@@ -200,9 +208,7 @@ def _keep_plan(plan: Plan) -> None:
     for written in filter(None, (known, document)):
         written["lake"].pop("storage_options", None)  # keys to a store are no one's to read, and may be others when a run goes on
     if known is None:
-        metrics = plan.lake.table(plan.lake.metrics)
-        if metrics is not None and metrics.transaction_version(plan.run) is not None:
-            raise RunError(f"run {plan.run}: the lake's metrics know a run of this name, which is gone; give this one another name.")
+        refuse_used_name(plan)
         plan.lake.write_json(plan.folder, PLAN, document)
     elif known != document:
         other = sorted(name for name in document if known.get(name) != document[name])
@@ -301,16 +307,15 @@ def cause_of(problem: Exception) -> str:
 
 def remove_old(lake: Lake, older_than: timedelta) -> list[str]:
     """Remove the folders of runs that ended longer ago than this; what they published stays. Returns their names."""
-    files = lake.files(lake.root)
-    folders = files.get_file_info(FileSelector("runs", allow_not_found=True))
     gone = []
-    for folder in folders:
-        address = lake.address("runs", folder.base_name)
-        status = lake.read_json(address, STATUS)
-        # What is said to run may have been killed: in a folder of this machine it is seen by whether somebody holds it.
-        ended = status is not None and (status["status"] != "running" or lake.local)
-        if status and ended and datetime.now(UTC) - datetime.fromisoformat(status["at"]) > older_than:
-            with suppress(LakeError), claimed(lake, address):
-                files.delete_dir(f"runs/{folder.base_name}")
-                gone.append(folder.base_name)
+    for run in lake.folders("runs"):
+        address = lake.address("runs", run)
+        with suppress(LakeError):  # held by somebody, or not readable
+            status = lake.read_json(address, STATUS)
+            # What is said to run may have been killed: in a folder of this machine it is seen by whether somebody holds it.
+            ended = status is not None and (status["status"] != "running" or lake.local)
+            if status and ended and datetime.now(UTC) - datetime.fromisoformat(status["at"]) > older_than:
+                with claimed(lake, address):
+                    lake.remove_folder(address)
+                    gone.append(run)
     return gone

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from engines import build, techniques
 from engines.contract import Engine
@@ -54,13 +53,12 @@ def known_runs(lake: Lake) -> list[list[str]]:
         for run, number in zip(read["run"].to_pylist(), read["tuples"].to_pylist(), strict=True):
             tuples[run] += number
     rows = []
-    for folder in lake.files(lake.root).get_file_info(pafs.FileSelector("runs", allow_not_found=True)):
-        run = folder.base_name
+    for run in lake.folders("runs"):
         plan, status = (lake.read_json(lake.address("runs", run), name) for name in (PLAN, STATUS))
         if plan is not None:
             state, since = (status["status"], status["at"][:19].replace("T", " ")) if status else ("planned", "")
             rows.append([run, state, plan["spec"]["technique"], ", ".join(plan["streams"]), f"{tuples[run]:,}", since])
-    return sorted(rows)
+    return rows
 
 
 def known_techniques() -> list[list[str]]:

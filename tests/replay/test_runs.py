@@ -22,7 +22,7 @@ from replay.log import day_end
 from replay.metrics import metrics_of
 from replay.plan import PLAN, Plan
 from replay.progress import STATUS, Progress, Watch, note_status
-from replay.runs import RunError, _keep_plan, cause_of, load_plan, plan_run, remove_old
+from replay.runs import RunError, _keep_plan, cause_of, execute, load_plan, plan_run, remove_old
 from replay.source import LogReader
 from tests.comparing import assert_same_rows, rows_of
 from tests.replay.harness import HOUR, SPECS, in_process, stream
@@ -47,10 +47,12 @@ def test_runs_are_removed_some_time_after_they_ended_and_never_while_they_run(la
         plan = plan_run(lake, SPECS["frames"], ["s"], run=run)
         in_process(None, plan)
         note_status(plan, status)
+    (Path(lake.root) / "runs" / ".DS_Store").touch()
+    (Path(lake.root) / "runs" / "a b").mkdir()
     assert remove_old(lake, timedelta(hours=1)) == []
     with claimed(lake, lake.address("runs", "busy")):
         assert sorted(remove_old(lake, timedelta(0))) == ["done", "stopped"]
-    assert [folder.name for folder in (Path(lake.root) / "runs").iterdir()] == ["busy"]
+    assert sorted(folder.name for folder in (Path(lake.root) / "runs").iterdir()) == [".DS_Store", "a b", "busy"]
     # Nobody holds it any more: its process was killed before it could say so.
     assert remove_old(lake, timedelta(0)) == ["busy"]
 
@@ -188,6 +190,8 @@ def test_the_name_of_a_run_that_is_gone_is_not_used_again(lake: Lake) -> None:
     lake.remove_folder(plan.folder)
     with pytest.raises(RunError, match="run mine: the lake's metrics know a run of this name, which is gone; give this one another name."):
         _keep_plan(plan)
+    with pytest.raises(RunError, match="run mine: the lake's metrics know a run of this name"):
+        execute(None, plan)  # type: ignore[arg-type] - refused before Spark is asked for anything
     assert not Path(plan.folder).exists()
 
 
