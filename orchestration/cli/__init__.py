@@ -72,6 +72,9 @@ def replay(
     with sentences(debug=debug):
         from orchestration.cli.given import read_days, read_spec, read_speed
 
+        for option, name in _given(run=run, publish_as=publish_as).items():
+            if not name:
+                raise Told(f"{option}: '' given; allowed is a name of letters, digits, '_', '-' and '.'.")
         content = read_spec(spec)
         settings = _given(
             run=run, speed=read_speed(speed), batch_tuples=batch_tuples, batch_files=batch_files, buckets=buckets, tasks=tasks

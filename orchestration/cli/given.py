@@ -105,6 +105,10 @@ def _parsed(path: Path, text: str) -> Any:
         raise Told(f"specification {path}, line {line}: it is not YAML ({problem.reason}).") from None
     except _TwiceError as problem:
         raise Told(f"specification {path}: the setting {problem.args[0]!r} occurs twice.") from None
+    except RecursionError:
+        raise Told(f"specification {path}: it is nested too deeply; allowed are lists and mappings a few levels deep.") from None
+    except (ValueError, LookupError, AttributeError) as problem:  # of a value such as 2024-99-99, !!int x, !!bool maybe
+        raise Told(f"specification {path}: a value in it is not what it is written as ({problem}); put quotes around text.") from None
 
 
 class _TwiceError(Exception):

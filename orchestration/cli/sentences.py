@@ -6,6 +6,7 @@ goes wrong passes through here; what went wrong is told by whoever raised it.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 import typer
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+_NOT_THERE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 class Told(Exception):  # noqa: N818 - named for what it is to the user
@@ -65,8 +67,21 @@ def _told(problem: BaseException) -> tuple[str, int]:
     if isinstance(problem, SpecError | StateError | LakeError | StreamError):
         return str(problem), BAD_INPUT
 
+    from deltalake.exceptions import DeltaError
+
+    if isinstance(problem, OSError):
+        what = f"{problem.filename}: {problem.strerror}" if problem.filename else _first_line(problem)
+        return f"{what}; see whether it is there, and may be read and written.", BAD_INPUT if isinstance(problem, _NOT_THERE) else FAILED
+    if isinstance(problem, DeltaError):
+        return f"A Delta table could not be read or written: {_first_line(problem)}; --debug shows where.", FAILED
+
     from replay.runs import RunError
 
     if isinstance(problem, RunError):
         return str(problem), FAILED
     return f"{type(problem).__name__}: {str(problem) or 'no more is known'} (this is a defect; --debug shows where).", FAILED
+
+
+def _first_line(problem: Exception) -> str:
+    line = (str(problem) or type(problem).__name__).splitlines()[0]
+    return re.sub(r"^\[Errno \d+\] | Detail: \[errno \d+\]", "", line).rstrip(".")

@@ -22,6 +22,7 @@ import pytest
 import typer
 import yaml
 from deltalake import write_deltalake
+from deltalake.exceptions import DeltaError
 from typer.testing import CliRunner
 
 from assets.replaying import _told
@@ -34,7 +35,7 @@ from replay.lake import Lake
 from replay.log_writer import append
 from replay.plan import Plan
 from replay.progress import Progress
-from replay.runs import RunError
+from replay.runs import RunError, _keep_plan, plan_run
 from tests.orchestration.roads import HOURLY, REPRISE, stream
 
 
@@ -132,6 +133,10 @@ def test_a_stream_that_is_no_log_of_the_lake_is_refused(refused: Callable[..., s
     assert refused("replay", "frames_threshold", "--stream", stream) == sentence
 
 
+VALUE = "specification PATH: a value in it is not what it is written as"
+NESTED = "specification PATH: it is nested too deeply; allowed are lists and mappings a few levels deep."
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -147,6 +152,12 @@ def test_a_stream_that_is_no_log_of_the_lake_is_refused(refused: Callable[..., s
         ("spec.yaml", b"- slicing\n", "specification PATH: list found; allowed is a mapping with the setting 'technique'."),
         ("spec.yaml", b"", "specification PATH: NoneType found; allowed is a mapping with the setting 'technique'."),
         ("spec.yaml", b"delay: 1s\ndelay: 2s\n", "specification PATH: the setting 'delay' occurs twice."),
+        ("spec.yaml", b"delay: 2024-99-99\n", f"{VALUE} (month must be in 1..12); put quotes around text."),
+        ("spec.yaml", b"delay: !!int x\n", f"{VALUE} (invalid literal for int() with base 10: 'x'); put quotes around text."),
+        ("spec.yaml", b"delay: !!bool maybe\n", f"{VALUE} ('maybe'); put quotes around text."),
+        ("spec.json", b"1" * 5000, None),
+        ("spec.yaml", b"[" * 3000, NESTED),
+        ("spec.json", b"[" * 300_000, NESTED),
         ("spec.json", b'{"technique":\n "slicing"', "specification PATH, line 2: it is not JSON (Expecting ',' delimiter)."),
         ("spec.json", b'{"delay": "1s", "delay": "2s"}', "specification PATH: the setting 'delay' occurs twice."),
     ],
@@ -158,7 +169,7 @@ def test_a_file_that_holds_no_specification_is_refused(
     if content is not None:
         path.write_bytes(content)
     found = refused("replay", str(path), "--stream", "roads").replace(str(path), "PATH")
-    assert found == sentence or sentence is None and found.startswith("specification PATH, line 1: it is not YAML (")
+    assert found == sentence or sentence is None and found.startswith(("specification PATH, line 1: it is not YAML (", f"{VALUE} ("))
 
 
 def test_an_unknown_profile_is_refused_with_those_there_are(refused: Callable[..., str]) -> None:
@@ -204,6 +215,8 @@ DAYS = "allowed are 'all', a day such as 2024-01-31, and days in order such as 2
         ("--speed 0", "speed: '0' given; allowed are 'max' and positive numbers."),
         ("--speed nan", "speed: 'nan' given; allowed are 'max' and positive numbers."),
         ("--run ../x", "run: '../x' given; allowed is a name without '/'."),
+        ("--run=", "run: '' given; allowed is a name of letters, digits, '_', '-' and '.'."),
+        ("--days all --publish-as=", "publish_as: '' given; allowed is a name of letters, digits, '_', '-' and '.'."),
         ("--stream roads", "streams: ['roads', 'roads'] given; allowed are one or several with different names."),
     ],
 )
@@ -224,6 +237,29 @@ def test_tasks_and_buckets_are_those_that_are_given(lake: Lake, days: list[str],
 
 def test_a_run_that_is_not_there_cannot_be_resumed(refused: Callable[..., str]) -> None:
     assert refused("resume", "none") == "run none: there is none in LAKE."
+
+
+def test_a_lake_that_is_a_file_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("no folder")
+    result = CliRunner().invoke(app, ["resume", "r", "--lake", str(tmp_path / "lake")])
+    told = rf"Failed to open local file '{tmp_path}/lake/runs/r/plan\.json'\. Not a directory; see whether .*\.\n"
+    assert result.exit_code == 2 and re.fullmatch(told, result.stderr), result.stderr
+
+
+SEE = "see whether it is there, and may be read and written."
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (PermissionError(13, "Permission denied", "/lake"), (f"/lake: Permission denied; {SEE}", 2)),
+        (OSError(28, "No space left on device", "/lake"), (f"/lake: No space left on device; {SEE}", 1)),
+        (DeltaError("Kernel error: it\nis"), ("A Delta table could not be read or written: Kernel error: it; --debug shows where.", 1)),
+    ],
+    ids=["permission", "disk", "delta"],
+)  # fmt: skip
+def test_what_the_machine_refuses_is_no_defect(problem: Exception, sentence: tuple[str, int]) -> None:
+    assert told(problem) == sentence
 
 
 def test_debug_shows_where_a_failure_came_from(lake: Lake) -> None:
@@ -281,6 +317,16 @@ def test_techniques_are_listed_with_their_profiles() -> None:
 def test_a_lake_without_runs_lists_none(lake: Lake) -> None:
     result = CliRunner().invoke(app, ["runs", "--lake", lake.root])
     assert (result.exit_code, result.stdout.split()) == (0, ["run", "status", "technique", "streams", "tuples", "when"])
+
+
+def test_runs_are_listed_whatever_else_lies_among_them(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    append(lake, "roads", stream(), file_rows=50)
+    _keep_plan(plan_run(lake, read_spec("frames_threshold"), ["roads"], run="mine"))
+    Path(lake.root, "runs", ".DS_Store").touch()
+    Path(lake.root, "runs", "a b").mkdir()
+    result = CliRunner().invoke(app, ["runs", "--lake", lake.root])
+    assert (result.exit_code, result.stdout.splitlines()[1].split()[:2]) == (0, ["mine", "planned"])
 
 
 def test_progress_tells_the_event_time_that_is_reached_and_the_watermark_behind_it() -> None:
