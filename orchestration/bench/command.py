@@ -6,6 +6,7 @@ results, or an experiment that breaks, end the command with status 1.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,11 @@ def bench(
     console = Console(stderr=True)
     names = only or list(EXPERIMENTS)
     if unknown := [name for name in names if name not in EXPERIMENTS]:
-        console.print(f"only: {unknown[0]!r} given; allowed are {', '.join(EXPERIMENTS)}.", markup=False, soft_wrap=True)
+        refused = f"only: {unknown[0]!r} given; allowed are {', '.join(EXPERIMENTS)}."
+    else:
+        refused = _no_place_for(json, page)
+    if refused:
+        console.print(refused, markup=False, soft_wrap=True)
         raise typer.Exit(2)
     if list_only:
         for name in names:
@@ -64,3 +69,18 @@ def bench(
         write_into(page, found)
     if any("error" in experiment for experiment in found["experiments"]):
         raise typer.Exit(1)
+
+
+def _no_place_for(json: Path | None, page: Path | None) -> str:
+    """What would keep the findings from being written, for this is to be known before anything is measured."""
+    from orchestration.bench.report import places
+
+    if json and not os.access(json if json.exists() else json.parent, os.W_OK) or json and json.is_dir():
+        return f"json: {json} given; allowed is a file in a folder that is there and may be written to."
+    try:
+        count = places(page) if page else 1
+    except (OSError, UnicodeDecodeError) as problem:
+        return f"page: {page} cannot be read ({problem})."
+    if count != 1:
+        return f"page: {page} has {count} places for the table; needed is one, between '<!-- begin: last full run -->' and its end."
+    return ""

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from typer.testing import CliRunner
 
-from orchestration.bench import duck, report, windows
+from orchestration.bench import duck, report, runner, windows
 from orchestration.bench.command import bench
 from orchestration.bench.report import Measure
 from orchestration.bench.runner import EXPERIMENTS, Bench, Scale, WrongResultsError, run
@@ -103,6 +103,30 @@ def test_the_command_lists_experiments_and_refuses_others() -> None:
     refused = CliRunner().invoke(app, ["--only", "luck"])
     assert refused.exit_code == 2
     assert "only: 'luck' given; allowed are sliding," in refused.output
+
+
+@pytest.mark.parametrize(
+    ("option", "file", "sentence"),
+    [
+        ("--json", "none/found.json", "json: PATH given; allowed is a file in a folder that is there and may be written to."),
+        ("--json", "", "json: PATH given; allowed is a file in a folder that is there and may be written to."),
+        ("--page", "none.md", "page: PATH cannot be read ([Errno 2] No such file or directory: 'PATH')."),
+        (
+            "--page",
+            "a.md",
+            "page: PATH has 0 places for the table; needed is one, between '<!-- begin: last full run -->' and its end.",
+        ),
+    ],
+)
+def test_findings_that_could_not_be_written_are_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, file: str, sentence: str
+) -> None:
+    monkeypatch.setattr(runner, "run", None)
+    (tmp_path / "a.md").write_text("no marks\n")
+    app = typer.Typer()
+    app.command()(bench)
+    refused = CliRunner().invoke(app, [option, str(tmp_path / file)])
+    assert (refused.exit_code, refused.output.replace(str(tmp_path / file), "PATH")) == (2, f"{sentence}\n")
 
 
 def test_a_missed_target_is_told() -> None:
