@@ -1,23 +1,24 @@
 """Asset checks: one per expectation of a suite, on every results asset and on what was launched.
 
-A check op verifies the days of its run, or, run alone, every published day; and in either case the days that were red before. What is
-expected is said in quality/; here it is only brought together with the lake and told in metadata. A check that cannot be judged is red.
+A check op verifies the days of its run, or, run alone, every published day; and in either case the days that critical checks have found
+red before. What is expected is said in quality/; here it is only brought together with the lake and told in metadata. A check that cannot
+be judged is red.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.metadata import picture, preview
-from assets.reporting import plainly, report_link, report_name, write_report
+from assets.reporting import plainly, report_link, report_name, told_by, write_report
 from assets.results import LAUNCHED, results_key
 from assets.techniques import technique_modules
-from assets.verdicts import Red, days_from, last_verdicts, verdict
+from assets.verdicts import Verdict, days_from, last_verdicts, red_of, tell_judged, tell_red
 from assets.verification import verify_published
 from assets.workplace import Workplace
 
@@ -32,10 +33,13 @@ class _Subject:
     spec: Mapping[str, Any]
     stream: str
     publish: str
+    address: str
+    """Where the results are."""
     days: list[date] | None
     """Those of the run; None: all that are published."""
 
 
+_What = Callable[[dg.AssetCheckExecutionContext, Workplace], _Subject]
 _Judged = tuple["Outcome", Mapping[str, Any]]
 """An outcome, and what is told beside it."""
 
@@ -52,19 +56,23 @@ def results_checks() -> list[dg.AssetChecksDefinition]:
     return [*found, _checks(LAUNCHED, "launched", _of_any_technique(), _launched)]
 
 
-def _fixed(spec: Mapping[str, Any], stream: str, publish: str) -> Callable[[dg.AssetCheckExecutionContext], _Subject]:
-    return lambda context: _Subject(spec, stream, publish, _days_of_run(context))
+def _fixed(spec: Mapping[str, Any], stream: str, publish: str) -> _What:
+    from replay.publish import results_address
+
+    return lambda context, workplace: _Subject(spec, stream, publish, results_address(workplace.place, publish), _days_of_run(context))
 
 
-def _launched(context: dg.AssetCheckExecutionContext) -> _Subject:
+def _launched(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> _Subject:
     """What the last launch was, as its materialization tells."""
+    from replay.publish import results_address
+
     event = context.instance.get_latest_materialization_event(LAUNCHED)
     if event is None or event.asset_materialization is None:
         raise ValueError("nothing was launched yet; run the job replay first.")
     told = plainly({name: value for name, value in event.asset_materialization.metadata.items() if name != "picture"})
-    spec = told["specification"]
-    days = days_from(str(told["first_day"]), str(told["last_day"]))
-    return _Subject(json.loads(spec) if isinstance(spec, str) else spec, str(told["stream"]), str(told["published_as"]), days)
+    spec, publish = told["specification"], str(told["published_as"])
+    days, address = days_from(str(told["first_day"]), str(told["last_day"])), results_address(workplace.place, publish)
+    return _Subject(json.loads(spec) if isinstance(spec, str) else spec, str(told["stream"]), publish, address, days)
 
 
 def _of_any_technique() -> list["Expected"]:
@@ -127,9 +135,7 @@ def check_results(
     return [found[expected.name] for expected in suite if expected.name in asked]
 
 
-def _checks(
-    key: dg.AssetKey, pool: str, declared: Sequence["Expected"], what: Callable[[dg.AssetCheckExecutionContext], _Subject]
-) -> dg.AssetChecksDefinition:
+def _checks(key: dg.AssetKey, pool: str, declared: Sequence["Expected"], what: _What) -> dg.AssetChecksDefinition:
     """The checks of an asset, in its own pool: with more runs at a time still nothing is judged while it is written."""
 
     @dg.multi_asset_check(specs=check_specs(key, declared), name=f"checks_of_{'__'.join(key.path)}", pool=pool, can_subset=True)
@@ -137,31 +143,48 @@ def _checks(
         from quality.suites.results import suite
 
         try:
-            subject = what(context)
+            subject = what(context, workplace)
         except Exception as problem:
             yield from check_results(context, key, declared, _raising(problem))
             return
         # Of what was launched those of its technique alone: those of others are not evaluated, and shown so.
         expected = suite(subject.spec["technique"])
-        red = last_verdicts(context.instance, key, [one.name for one in context.selected_asset_check_keys], subject.publish)
+        asked = [one.name for one in context.selected_asset_check_keys]
+        at = datetime.now(UTC)  # what is published from now on may not be what is judged
+        before = last_verdicts(context.instance, key, asked, subject.address)
 
         def lost(name: str) -> Mapping[str, Any]:
-            before = (day for day, checks in red.days.items() if name in checks)
-            return verdict(subject.publish, {*before, *_asked_for(workplace, subject)}, red.keys)
+            return _unjudged(workplace, subject, before.get(name, Verdict()), at)
 
-        yield from check_results(context, key, expected, lambda: _judged(context, key, workplace, subject, red), lost)
+        def judged() -> Iterator[_Judged]:
+            return _judged(context, key, workplace, subject, expected, before, at)
+
+        yield from check_results(context, key, expected, judged, lost)
 
     return checks
 
 
 def _judged(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, workplace: Workplace, subject: _Subject, red: Red
+    context: dg.AssetCheckExecutionContext,
+    key: dg.AssetKey,
+    workplace: Workplace,
+    subject: _Subject,
+    expected: Sequence["Expected"],
+    before: Mapping[str, Verdict],
+    at: datetime,
 ) -> Iterator[_Judged]:
     """Each outcome with what is told beside it, when the report is written."""
-    verified = verify_published(workplace, subject.spec, subject.stream, subject.publish, subject.days, red)
+    from replay.publish import published_days
+
+    # Days with warnings are not judged again with every run that follows: they have them for good.
+    critical = {one.name: before[one.name] for one in expected if one.severity == "critical" and one.name in before}
+    verified = verify_published(workplace, subject.spec, subject.stream, subject.publish, subject.days, red_of(critical))
+    known = published_days(workplace.place, subject.publish)
     report = _reported(context, key, workplace, subject, verified)
     for outcome in verified["outcomes"]:
+        days = {*before.get(outcome.name, Verdict()).stands_for(known), *verified["dates"]}
         metadata = {"days": verified["days"], "sample": verified["sample"], "report": report, **verified["verdicts"][outcome.name]}
+        metadata |= tell_judged(subject.address, days, at)
         if outcome.worst:
             metadata["worst"] = preview(outcome.worst, exact=True)
         # Metadata is kept for every check of every run, and a picture has some 30 kB: beside one check, and beside what is red.
@@ -170,32 +193,31 @@ def _judged(
         yield outcome, metadata
 
 
+def _unjudged(workplace: Workplace, subject: _Subject, before: Verdict, at: datetime) -> Mapping[str, Any]:
+    """What a check tells that could not be judged: the days that it is about are red, as far as it is known which they are."""
+    from replay.publish import published_days
+
+    try:
+        known = published_days(workplace.place, subject.publish)
+    except Exception:  # that is why it could not be judged
+        return tell_red({*before.red, *(subject.days or ())}, before.keys) | tell_judged(subject.address, before.judged, before.at)
+    days = known.keys() if subject.days is None else subject.days
+    return tell_red({*before.red, *days}, before.keys) | tell_judged(subject.address, {*before.stands_for(known), *days}, at)
+
+
 def _reported(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey, workplace: Workplace, subject: _Subject, verified: Mapping[str, Any]
 ) -> dg.MetadataValue:  # type: ignore[type-arg]
     """Write the report; the link to it, or why there is none: a page that cannot be written takes no verdict with it."""
-    last, page = context.instance.get_latest_materialization_event(key), report_name(subject.publish, context.run.run_id)
-    # Checks can run alone: then what the last replay told, perhaps of other days, is no part of their report.
-    of_this_run = last is not None and last.run_id == context.run.run_id and last.asset_materialization is not None
+    page = report_name(subject.publish, context.run.run_id)
     try:
-        told = plainly(last.asset_materialization.metadata) if of_this_run else {}  # type: ignore[union-attr]
+        # Checks can run alone: then what the last replay told, perhaps of other days, is no part of their report.
+        told = told_by(context.instance, key, context.run.run_id)
         write_report(workplace, page, subject.stream, subject.publish, subject.spec, told, verified)
     except Exception as problem:
         context.log.exception(f"the report {page} could not be written")
         return dg.MetadataValue.text(f"it could not be written: {str(problem) or type(problem).__name__}")
     return report_link(workplace, page)
-
-
-def _asked_for(workplace: Workplace, subject: _Subject) -> Collection[date]:
-    """The days that a check is about, as far as that can be told when it could not be judged."""
-    from replay.publish import published_days
-
-    if subject.days is not None:
-        return subject.days
-    try:
-        return published_days(workplace.place, subject.publish).keys()
-    except Exception:
-        return ()  # that is why it could not be judged
 
 
 def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[date] | None:

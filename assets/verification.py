@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from assets.sampling import Sample, sampled
-from assets.verdicts import NOTHING, Red, tell_few_days, verdict
+from assets.verdicts import NOTHING, Red, tell_few_days, tell_red
 from assets.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def verify_published(
     holes = [day for day in Log.open(lake, lake.address("streams", stream)).days() if day not in known] if days is None else []
     return {
         "outcomes": outcomes,
-        "verdicts": {name: verdict(publish, **found) for name, found in verdicts.items()},
+        "verdicts": {name: tell_red(**found) for name, found in verdicts.items()},
         "days": tell_few_days(chosen) + (f" (not published: {tell_few_days(holes)})" if holes else ""),
         "dates": chosen,
         "late": late.drop("arrival", "day", strict=False).head(_WORST).collect().to_dicts(),

@@ -1,12 +1,13 @@
 """Schedules: one day after the other is replayed until the history is done, and the last days are looked at again.
 
-A tick picks the oldest day that is missing, failed, stale, red, or provisional with a grown log, so that the state of the day
+A tick picks the oldest day that is missing, failed, stale, red, unchecked, or provisional with a grown log, so that the state of the day
 before is there. If there is none, the tick says precisely why. A day that is red is replayed once more: whoever replays it a second time,
-from the same tuples with the same specification, gets the same.
+from the same tuples with the same specification, gets the same. So is one that was published and not checked since: its run was stopped
+in between, or somebody has published it from the command line.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from assets.workplace import Workplace
 
 RECHECKED_DAYS = 3
 RED = "reprise/red"
-"""The tag of a run of a day because it is red: the day, and all that its results hang on."""
+"""The tag of a run of a day because it is red, or unchecked: the day, and all that its results hang on."""
 WHY = "reprise/why"
 """The tag of a run that tells why it was asked for."""
 _ENDED = {dg.DagsterRunStatus.FAILURE: "failed", dg.DagsterRunStatus.CANCELED: "was cancelled", dg.DagsterRunStatus.SUCCESS: ""}
@@ -41,19 +42,23 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
         name=f"next_day_of_{technique}__{stream}",
         cron_schedule="*/10 * * * *",
         target=dg.AssetSelection.assets(results_key(technique, stream)),
-        description=f"Replays the oldest day of {technique} on {stream} that is missing, failed, stale, red, or outdated by new tuples.",
+        description=f"Replays the oldest day of {technique} on {stream} that is missing, failed, stale, red, unchecked, or outdated.",
     )
     def next_day(context: dg.ScheduleEvaluationContext, workplace: Workplace) -> dg.RunRequest | dg.SkipReason:
         days, reason = days_to_replay(workplace, technique, stream, spec)
-        red = red_days(context.instance, workplace, technique, stream, spec, days)
-        again = next((one for one in red if one.replayed_by is None), None)
+        left, again = list[RedDay](), None
+        for one in red_days(context.instance, workplace, technique, stream, spec, days):
+            if one.replayed_by is None:
+                again = one
+                break  # there may be thousands, and for each of them the runs are looked through
+            left.append(one)
         if not days and again is None:
-            return dg.SkipReason(" ".join([reason, *_left(red)]))
-        if under_way := _under_way(context.instance, technique, stream):
-            return dg.SkipReason(under_way)
+            return dg.SkipReason(" ".join([reason, *_left(left)]))
+        if held_up := _under_way(context.instance, technique, stream):
+            return dg.SkipReason(held_up)
         make_days_known(context.instance, stream, all_days(workplace, stream))
         if again and (not days or again.day < days[0]):
-            day, why, tags = again.day.isoformat(), f"{again.day} is red ({again.checks})", {RED: again.tag}
+            day, why, tags = again.day.isoformat(), f"{again.day} {again.why}", {RED: again.tag}
         else:
             day, why, tags = days[0].isoformat(), reason, {}
         tags[WHY] = why + _tried(context.instance, technique, stream, day)
@@ -78,8 +83,8 @@ def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Sched
             return dg.SkipReason(f"No day of {technique} on {stream} is published yet.")
         if workplace.place.table(workplace.place.address("streams", stream)) is None:
             return dg.SkipReason(f"The log of {stream} is gone.")
-        if under_way := _under_way(context.instance, technique, stream):
-            return dg.SkipReason(under_way)
+        if held_up := _under_way(context.instance, technique, stream):
+            return dg.SkipReason(held_up)
         there = all_days(workplace, stream)
         make_days_known(context.instance, stream, there)
         if not published & set(there):
@@ -122,47 +127,68 @@ def days_to_replay(workplace: Workplace, technique: str, stream: str, spec: Mapp
 
 @dataclass(frozen=True)
 class RedDay:
-    """A published day that stands, and is red."""
+    """A published day that stands, and is red, or was not checked since it was published."""
 
     day: date
     checks: str
+    """Those that are red; none: it is unchecked."""
     tag: str
     replayed_by: str | None
     """The run that has replayed it because of that, to no avail."""
 
+    @property
+    def why(self) -> str:
+        """What is said of it."""
+        return f"is red ({self.checks})" if self.checks else "was not checked since it was published"
+
 
 def red_days(
     instance: dg.DagsterInstance, workplace: Workplace, technique: str, stream: str, spec: Mapping[str, Any], missing: list[date]
-) -> list[RedDay]:
-    """The days whose last critical verdict is red, oldest first, without those that are to be replayed anyway."""
+) -> Iterator[RedDay]:
+    """The days whose last critical verdict is red, and those without one, oldest first; not those that are to be replayed anyway."""
     from engines import build
     from quality.suites.results import suite
-    from replay.publish import published_days
+    from replay.publish import published_days, results_address
 
+    lake, publish = workplace.place, f"{technique}__{stream}"
+    if lake.table(lake.address("streams", stream)) is None:
+        return
     critical = [expected.name for expected in suite(technique) if expected.severity == "critical"]
-    found = last_verdicts(instance, results_key(technique, stream), critical, f"{technique}__{stream}").days
-    if not found or workplace.place.table(workplace.place.address("streams", stream)) is None:
-        return []
-    known, engine = published_days(workplace.place, f"{technique}__{stream}"), build(spec)
-    red = []
-    for day in sorted(found.keys() & known.keys() & set(all_days(workplace, stream)) - set(missing)):
+    verdicts = last_verdicts(instance, results_key(technique, stream), critical, results_address(lake, publish))
+    known, engine = published_days(lake, publish), build(spec)
+    judged = {name: verdicts[name].stands_for(known) if name in verdicts else set() for name in critical}
+    for day in sorted(known.keys() & set(all_days(workplace, stream)) - set(missing)):
+        red = [name for name in critical if day in judged[name] and day in verdicts[name].red]
+        if not red and all(day in days for days in judged.values()):
+            continue
         record = known[day]
-        tag = f"{day} {engine.spec.fingerprint()[:8]}.{engine.version} {json.loads(str(record['arrivals']))[stream][1]}"
+        arrivals = json.loads(str(record["arrivals"]))[stream][1]
+        tag = f"{day} {engine.spec.fingerprint()[:8]}.{engine.version} {arrivals}{'' if red else ' unchecked'}"
         runs = instance.get_run_records(dg.RunsFilter(tags={RED: tag}), limit=20)
-        # A run that failed before it has published anything has not replayed it.
-        done = [one.dagster_run.run_id[:8] for one in runs if one.create_timestamp < record["published"]]
-        red.append(RedDay(day, ", ".join(found[day]), tag, done[0] if done else None))
-    return red
+        # A run that failed before it has published anything has not replayed it. And what others have published later was never checked.
+        done = [one.dagster_run.run_id[:8] for one in runs if one.create_timestamp < record["published"] and (red or _lived(one, record))]
+        yield RedDay(day, ", ".join(red), tag, done[0] if done else None)
+
+
+def _lived(run: dg.RunRecord, record: Mapping[str, Any]) -> bool:
+    """Whether a run was under way when a day was published."""
+    return run.end_time is None or run.end_time >= record["published"].timestamp()
 
 
 def _left(red: list[RedDay]) -> list[str]:
-    """What is told of days that are red and stay so."""
-    if not red:
-        return []
-    checks = ", ".join(dict.fromkeys(name for one in red for name in one.checks.split(", ")))
-    told = tell_few_days([one.day for one in red])
-    was = "is red, and was" if len(red) == 1 else "are red, and were"
-    return [f"But {told} {was} replayed again to no avail (run {red[0].replayed_by}: {checks}); remove the cause, then replay by hand."]
+    """What is told of days that are red, or unchecked, and stay so."""
+    told = []
+    for some, is_so, are_so in (
+        ([one for one in red if one.checks], "is red", "are red"),
+        ([one for one in red if not one.checks], "is unchecked", "are unchecked"),
+    ):
+        if some:
+            checks = ", ".join(dict.fromkeys(name for one in some if one.checks for name in one.checks.split(", ")))
+            was = f"{is_so}, and was" if len(some) == 1 else f"{are_so}, and were"
+            by = f"run {some[0].replayed_by}{f': {checks}' if checks else ''}"
+            days = tell_few_days([one.day for one in some])
+            told.append(f"But {days} {was} replayed again to no avail ({by}); remove the cause, then replay by hand.")
+    return told
 
 
 def all_days(workplace: Workplace, stream: str) -> list[date]:

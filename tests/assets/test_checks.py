@@ -179,6 +179,27 @@ def test_a_red_day_is_not_covered_by_the_next_green_one(tmp_path: Path) -> None:
     assert verdicts(replayed(platform, fourth)) == shown(platform) == dict.fromkeys(NAMES, True)
 
 
+def test_a_red_day_is_red_in_its_own_lake_alone(tmp_path: Path) -> None:
+    """Two lakes with one instance: the verdicts of either neither clear nor spoil the days of the other."""
+    one, other = Platform(tmp_path / "one"), Platform(tmp_path / "other")
+    other.instance = one.instance
+    for platform in (one, other):
+        platform.month(2)
+    first, second = one.days
+    assert one.replay(first).success
+    spoil(one, first)
+    wrong = {name: name != "exact_values_are_equal" for name in NAMES}
+    assert verdicts(one.checks(FRAMES)) == wrong
+    for day in (first, second):
+        done = replayed(other, day)
+        assert verdicts(done) == dict.fromkeys(NAMES, True)
+        assert about(done, "days") == day
+    done = replayed(one, second)
+    assert verdicts(done) == wrong
+    assert about(done, "days") == f"{first} to {second}"
+    assert about(done, "judged_days") == f"{first} to {second}"
+
+
 def test_a_check_tells_how_many_rows_were_compared_the_worst_of_them_and_shows_engine_over_oracle(tmp_path: Path) -> None:
     platform = Platform(tmp_path)
     platform.month(2)

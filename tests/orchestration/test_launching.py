@@ -59,11 +59,12 @@ def test_a_day_that_is_terminated_and_then_killed_is_recovered_by_the_schedule(t
     run 3                                               |tick--goes on----published, checked|
     """
     platform = Platform(tmp_path)
-    platform.month(4)
-    first, second, third, _ = platform.days
-    assert platform.replay(first).success
-    before = platform.published()
     env = settings(tmp_path / "home", poll_interval_seconds=2, max_concurrent_runs=2)
+    with dg.DagsterInstance.from_config(env["DAGSTER_HOME"]) as platform.instance:
+        platform.month(4)
+        first, second, third, _ = platform.days
+        assert platform.replay(first, checks=True).success
+    before = platform.published()
     env |= {"REPRISE_LAKE": platform.workplace.lake, "REPRISE_RAW": platform.workplace.raw, "REPRISE_MASTER": "local[2]"}
     port = free_port()
     command = ["dagster", "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]

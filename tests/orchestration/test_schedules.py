@@ -77,6 +77,45 @@ def test_a_red_day_whose_replay_failed_before_it_was_published_is_asked_for_agai
     assert "are published and stand." in platform.tick().skip_message
 
 
+def test_a_published_day_that_was_not_checked_is_replayed_once_more(tmp_path: Path) -> None:
+    """Both days are published without their checks, as by a command; the run that day 1 is asked for with is stopped before its checks.
+
+    tick    1           2           3           4                   5         6
+            day 1       day 2       nothing     day 1 is red, for   day 1     nothing
+            unchecked   unchecked               it was checked      unchecked
+            stopped     green                   published again     green
+    """
+    platform = Platform(tmp_path)
+    platform.month(2)
+    assert platform.replay().success
+    first, second = platform.days
+
+    def asks_for(day: str) -> Any:
+        asked = platform.tick()
+        assert asked.partition_key == day
+        assert asked.tags["reprise/why"].startswith(f"{day} was not checked since it was published")
+        return asked
+
+    def stopped(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    asked = asks_for(first)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assets.checks.verify_published", stopped)
+        done = replayed(platform, asked, wrongly=True)
+    assert done.get_asset_check_evaluations() == []
+    assert red(replayed(platform, asks_for(second), wrongly=False)) == []
+    assert platform.tick().skip_message == (
+        f"All 2 days of traffic, {first} to {second}, are published and stand. But {first} is unchecked, and was replayed again to no "
+        f"avail (run {done.run_id[:8]}); remove the cause, then replay by hand."
+    )
+    assert red(platform.checks(FRAMES)) == ["exact_values_are_equal"]
+    assert platform.tick().tags["reprise/why"].startswith(f"{first} is red (exact_values_are_equal)")
+    assert platform.replay(first).success
+    assert red(replayed(platform, asks_for(first), wrongly=False)) == []
+    assert "are published and stand." in platform.tick().skip_message
+
+
 def test_a_red_day_of_a_log_that_is_gone_is_not_asked_for(tmp_path: Path) -> None:
     platform = Platform(tmp_path)
     platform.month(1)
@@ -86,12 +125,15 @@ def test_a_red_day_of_a_log_that_is_gone_is_not_asked_for(tmp_path: Path) -> Non
 
 
 def test_a_warning_is_no_reason_to_replay_a_day(tmp_path: Path) -> None:
-    """A day with too many late tuples has them however often it is replayed."""
+    """A day with too many late tuples has them however often it is replayed, and however often it is judged."""
     platform = Platform(tmp_path)
-    platform.month(1)
+    platform.month(2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quality.suites.results.COMMON", _with_limit(-1.0))
-        assert red(replayed(platform, platform.tick(), wrongly=False)) == ["late_rows_are_few"]
+        for day in platform.days:
+            done = replayed(platform, platform.tick(), wrongly=False)
+            assert red(done) == ["late_rows_are_few"]
+            assert {check.metadata["days"].value for check in done.get_asset_check_evaluations()} == {day}
     assert "are published and stand." in platform.tick().skip_message
 
 
