@@ -15,6 +15,7 @@ from assets.checks import check_results, check_specs
 from assets.metadata import picture, preview
 from assets.sampling import MOST_TUPLES
 from assets.streams import stream_key
+from assets.verdicts import ABOUT
 from assets.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -46,14 +47,17 @@ def _checks(stream: str, suite: Sequence[Any]) -> dg.AssetChecksDefinition:
 
             found, looked_at = inspect_stream(workplace, stream)
             for outcome in found.outcomes:
-                metadata = dict(looked_at)
+                metadata = looked_at | about(outcome.name)
                 if outcome.name in found.worst:
                     metadata["worst"] = preview(found.worst[outcome.name].to_dicts())
                 if outcome.name == "distributions_stand":
                     metadata["drift"] = picture(picture_of_drift(found.tables["values"]))
                 yield outcome, metadata
 
-        yield from check_results(context, key, suite, judged)
+        def about(name: str) -> dict[str, Any]:
+            return {ABOUT: workplace.place.address("streams", stream)} if workplace.lake.strip() else {}
+
+        yield from check_results(context, key, suite, judged, about)
 
     return checks
 

@@ -15,9 +15,9 @@ from typing import Any
 import dagster as dg
 
 from assets.results import results_key
-from assets.streams import make_days_known
+from assets.streams import make_days_known, stream_key
 from assets.techniques import technique_modules
-from assets.verdicts import last_verdicts, tell_few_days
+from assets.verdicts import last_told, last_verdicts, tell_few_days
 from assets.workplace import Workplace
 
 RECHECKED_DAYS = 3
@@ -54,7 +54,7 @@ def _next_day(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Schedu
             left.append(one)
         if not days and again is None:
             return dg.SkipReason(" ".join([reason, *_left(left)]))
-        if held_up := _under_way(context.instance, technique, stream):
+        if held_up := _under_way(context.instance, technique, stream) or _red_stream(context.instance, workplace, stream):
             return dg.SkipReason(held_up)
         make_days_known(context.instance, stream, all_days(workplace, stream))
         if again and (not days or again.day < days[0]):
@@ -83,7 +83,7 @@ def _last_days(technique: str, stream: str, spec: Mapping[str, Any]) -> dg.Sched
             return dg.SkipReason(f"No day of {technique} on {stream} is published yet.")
         if workplace.place.table(workplace.place.address("streams", stream)) is None:
             return dg.SkipReason(f"The log of {stream} is gone.")
-        if held_up := _under_way(context.instance, technique, stream):
+        if held_up := _under_way(context.instance, technique, stream) or _red_stream(context.instance, workplace, stream):
             return dg.SkipReason(held_up)
         there = all_days(workplace, stream)
         make_days_known(context.instance, stream, there)
@@ -208,6 +208,17 @@ def _under_way(instance: dg.DagsterInstance, technique: str, stream: str) -> str
     statuses = [status for status in dg.DagsterRunStatus if status not in _ENDED]
     runs = _runs_of(instance, technique, stream, dg.RunsFilter(statuses=statuses))
     return f"Run {runs[0].run_id[:8]} of {technique} on {stream} is {runs[0].status.value.lower()}." if runs else None
+
+
+def _red_stream(instance: dg.DagsterInstance, workplace: Workplace, stream: str) -> str | None:
+    """Why nothing is replayed of a log that is not what its declaration promises, if it is not."""
+    from quality.suites.streams import suite
+
+    critical = [one.expected.name for one in suite() if one.expected.severity == "critical"]
+    address = workplace.place.address("streams", stream)
+    verdicts = {name: last_told(instance, dg.AssetCheckKey(stream_key(stream), name), address) for name in critical}
+    red = ", ".join(name for name, told in verdicts.items() if told and not told["passed"])
+    return f"The stream {stream} is red ({red}); remove the cause, then ingest it again, or run its checks." if red else None
 
 
 def _tried(instance: dg.DagsterInstance, technique: str, stream: str, day: str) -> str:

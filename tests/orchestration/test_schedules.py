@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster._utils.schedules import schedule_execution_time_iterator
+from deltalake import DeltaTable, write_deltalake
 
 from assets.workplace import Workplace
 from orchestration.building import build_defs
-from tests.orchestration.driving import FRAMES, Platform, in_process_wrongly
+from tests.orchestration.driving import FRAMES, TRAFFIC, Platform, in_process_wrongly
 from tests.replay.harness import in_process
 
 
@@ -122,6 +124,26 @@ def test_a_red_day_of_a_log_that_is_gone_is_not_asked_for(tmp_path: Path) -> Non
     replayed(platform, platform.tick(), wrongly=True)
     shutil.rmtree(Path(platform.workplace.lake, "streams", "traffic"))
     assert platform.tick().skip_message == "The stream traffic is not ingested yet."
+
+
+def test_nothing_is_replayed_of_a_stream_that_is_red(tmp_path: Path) -> None:
+    """Of its raw file more records are counted than there are tuples and rejects; then the count is right again."""
+    platform = Platform(tmp_path)
+    platform.month(1)
+    assert platform.tick().partition_key == platform.days[0]
+    table = DeltaTable(f"{platform.workplace.lake}/streams/traffic__rejects")
+    rejects = table.to_pyarrow_table()
+    counted = {"file": "month.csv", "line": 7, "reason": "it was not"}
+    more = pa.Table.from_pylist([{name: counted.get(name) for name in rejects.schema.names}], rejects.schema)
+    write_deltalake(table, more, mode="append")
+    assert red(platform.checks(TRAFFIC)) == ["records_add_up"]
+    held_up = "The stream traffic is red (records_add_up); remove the cause, then ingest it again, or run its checks."
+    assert platform.tick().skip_message == held_up
+    assert platform.replay().success  # a person may
+    assert platform.tick("last_days_of_frames__traffic").skip_message == held_up
+    write_deltalake(DeltaTable(table.table_uri), rejects, mode="overwrite")
+    assert red(platform.checks(TRAFFIC)) == []
+    assert platform.tick().partition_key == platform.days[0]
 
 
 def test_a_warning_is_no_reason_to_replay_a_day(tmp_path: Path) -> None:
