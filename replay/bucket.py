@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
@@ -23,12 +23,18 @@ from engines import keys
 from engines.contract import BEGINNING, FOREVER, NOWHERE, TIMESTAMP, Engine, Operator
 from engines.state import State, StateError, one_batch, unpack
 from replay.envelope import LATE, METRICS, PARTIALS, STATE, TUPLES, Envelope
+from replay.hashing import split
 from replay.lifting import late_schema
 from replay.snapshots import SNAPSHOT
 from replay.span import Emission
 
 HELD_ROWS = 1 << 20
 """So many released rows are held at once, where somebody takes them; about half as many are made at once, as far as can be foreseen."""
+HELD_BYTES = 1 << 29
+"""And so many bytes: of states there are few rows, and large ones."""
+PIECE_BYTES = 1 << 28
+"""The state of a day is left behind in pieces of about half as many bytes at most."""
+_PIECES = (7, 61, 509)
 _FIRST_SHARE, _FIRST_ROWS = 64, 1 << 13
 """The first stride of all tells how many rows the rest will give: it is such a part of the time, or of so many rows of the state."""
 _FEW_ROWS, _LONGER = 1024, 4
@@ -59,7 +65,8 @@ class Step:
         if rows.num_rows:
             self.results += rows.num_rows * (output == "results")
             self.outputs.append((output, rows))
-            if self.take and sum(held.num_rows for _, held in self.outputs) >= HELD_ROWS:
+            held = [rows for _, rows in self.outputs]
+            if self.take and (sum(rows.num_rows for rows in held) >= HELD_ROWS or sum(rows.nbytes for rows in held) >= HELD_BYTES):
                 self.take(self.outputs)
                 self.outputs = []
 
@@ -87,7 +94,8 @@ class Bucket:
             # A day leaves its state as soon as it can: with all that a batch holds behind it, each of its days would leave the whole batch.
             for day_end in self._days_over():
                 self._advance(partials, day_end, day_end, step)
-                step.add(STATE, self._snapshot(day_end))
+                for rows in self._snapshot(day_end):
+                    step.add(STATE, rows)
         due, final = self._watermarks()
         self._advance(partials, due, final, step)
         step.metrics |= {
@@ -138,6 +146,7 @@ class Bucket:
         for _, alike in groupby(sorted(envelopes, key=_place), key=_place):
             # A piece is several envelopes, in any order: its watermarks hold when all of them are taken.
             piece = list(alike)
+            self._take_over([envelope for envelope in piece if envelope.kind == STATE])
             taken = [partials for envelope in piece if (partials := self._take(envelope, known, step, numbers)) is not None]
             for envelope in piece:
                 mark = self.streams[envelope.stream]
@@ -147,10 +156,8 @@ class Bucket:
         step.metrics.update(numbers)
 
     def _take(self, envelope: Envelope, known: Mapping[str, int], step: Step, numbers: Counter[str]) -> pa.RecordBatch | None:
-        """The partials of an envelope; what else it may hold goes where it belongs."""
-        if envelope.kind == STATE:
-            self._take_over(envelope)
-        elif envelope.kind == METRICS:
+        """The partials of an envelope; what else it may hold but state goes where it belongs."""
+        if envelope.kind == METRICS:
             numbers.update(json.loads(envelope.payload))
         elif envelope.kind == LATE:
             step.add(LATE, pa.Table.from_batches([unpack(envelope.payload)]))
@@ -249,26 +256,36 @@ class Bucket:
             rows = rows.set_column(at, rows.schema.field(at), pa.array(np.full(rows.num_rows, self.batch, np.int64)))
         return rows
 
-    def _snapshot(self, day_end: int) -> pa.Table:
-        """The state at the end of a day, a row per table; empty ones too, for that a day left nothing is worth knowing."""
-        read = json.dumps({name: mark.read for name, mark in self.streams.items()})
-        names = list(self.state)
-        payloads = [self.state.dump(name, **self._stamp) for name in names]
-        ends = pa.array([day_end] * len(names), TIMESTAMP)
-        return pa.table(
-            [ends, pa.array([read] * len(names)), pa.array(names, pa.string()), pa.array(payloads, pa.binary())], schema=SNAPSHOT
-        )
+    def _snapshot(self, day_end: int) -> Iterator[pa.Table]:
+        """The state at the end of a day, a row per table; empty ones too, for that a day left nothing is worth knowing.
 
-    def _take_over(self, envelope: Envelope) -> None:
-        """Begin with the state that an earlier day left: the rows of this bucket's keys."""
-        if envelope.payload:
-            rows = unpack(envelope.payload)
-            table = (rows.schema.metadata or {})[b"table"].decode()
-            both = one_batch(pa.Table.from_batches([self.state[table], rows.replace_schema_metadata(None)]))
-            # Rows of one key come from one bucket, in order: ordering by key is all that is left to do.
-            codes, values = keys.encode(both["key"])
-            self.state[table] = both.take(pa.array(np.argsort(keys.rank(values)[codes], kind="stable")))
-        self.state.due = self.state.final = envelope.final
+        Of large tables there is a row for each of several pieces, which hold all rows of their keys: no value is beyond Arrow and Java.
+        """
+        read = json.dumps({name: mark.read for name, mark in self.streams.items()})
+        for name in self.state:
+            rows = self.state[name]
+            # Of the keys of this bucket a number that shared a divisor with that of buckets would fill some pieces only: hence primes.
+            count = 1 if rows.nbytes <= PIECE_BYTES else next((n for n in _PIECES if n * PIECE_BYTES > 2 * rows.nbytes), _PIECES[-1])
+            for _, piece in split(rows, count) or [(0, rows)]:
+                part = State(self.operator.tables)
+                part[name] = piece
+                payload = part.dump(name, **self._stamp)
+                columns = [pa.array([day_end], TIMESTAMP), pa.array([read]), pa.array([name]), pa.array([payload], pa.binary())]
+                yield pa.table(columns, schema=SNAPSHOT)
+
+    def _take_over(self, envelopes: Iterable[Envelope]) -> None:
+        """Begin with the state that an earlier day left: the rows of this bucket's keys, in as many pieces as there are."""
+        tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        for envelope in envelopes:
+            self.state.due = self.state.final = envelope.final
+            if envelope.payload:
+                rows = unpack(envelope.payload)
+                tables[(rows.schema.metadata or {})[b"table"].decode()].append(rows.replace_schema_metadata(None))
+        for table, pieces in tables.items():
+            together = one_batch(pa.Table.from_batches([self.state[table], *pieces]))
+            # Rows of one key come from one piece, in order: ordering by key is all that is left to do.
+            codes, values = keys.encode(together["key"])
+            self.state[table] = together.take(pa.array(np.argsort(keys.rank(values)[codes], kind="stable")))
 
 
 def _place(envelope: Envelope) -> tuple[int, str]:

@@ -50,10 +50,11 @@ def begun(plan: Plan) -> Iterator[pa.RecordBatch]:
         for stream, upto in start.read.items()
         for place in places
     ]
+    yield to_batch(reached)
     stream = next(iter(start.read))
-    tables = [
-        Envelope(places[bucket], -1, 0, stream, start.day_end, start.day_end, STATE, pack(mine))
-        for rows in read_snapshot(plan.lake, start.address, start.version, start.day_end, plan.engine, plan.operator)
-        for bucket, mine in split(rows, len(places))
-    ]
-    yield to_batch([*reached, *tables])
+    # A batch for each piece: all of them together may be more than Arrow can hold in one.
+    for rows in read_snapshot(plan.lake, start.address, start.version, start.day_end, plan.engine, plan.operator):
+        yield to_batch([
+            Envelope(places[bucket], -1, 0, stream, start.day_end, start.day_end, STATE, pack(mine))
+            for bucket, mine in split(rows, len(places))
+        ])  # fmt: skip
