@@ -14,10 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.transaction import AddAction
 
-from engines.contract import TIMESTAMP
+from engines.contract import FOREVER, TIMESTAMP
 from engines.spec import SpecError
 from replay.envelope import LATE, STATE
 from replay.files import write_file
@@ -34,6 +35,9 @@ from replay.span import all_days, sealing_arrival
 
 _OF_BATCHES = ("revision", "retracted")
 """Columns that depend on where batches were cut, and are therefore not published."""
+
+PART_BYTES = 256 << 20
+"""The most rows of a day that are sorted at once, and the size of a file of results; sorting and writing take some copies of them."""
 
 DAYS = pa.schema([
     ("day", pa.date32()), ("run", pa.string()), ("fingerprint", pa.string()), ("log_ids", pa.string()),
@@ -150,11 +154,11 @@ def _columns(schema: Schema) -> dict[str, str]:
 
 
 def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tuple[date, pa.Table]]:
-    """The rows of each day, in order of identity: at no time more than one day in memory."""
+    """The rows of each day in order of identity; of many, part by part, each in this order and of batches that follow each other."""
     table = plan.lake.table(plan.output(output))
     if table is None:
         return
-    data, days, decided = table.to_pyarrow_dataset(), all_days(plan.logs), pc.field("decided")
+    data, days, decided = _by_time(table), all_days(plan.logs), pc.field("decided")
     for day in wanted:
         # What is decided before the first day belongs to the first; after the last, or by the flush alone, to the last.
         condition = decided.is_valid()
@@ -164,8 +168,41 @@ def _rows_by_day(plan: Plan, output: str, wanted: Sequence[date]) -> Iterator[tu
             condition &= decided < pa.scalar(day_end(day), TIMESTAMP)
         else:
             condition |= decided.is_null()
-        rows = data.to_table(filter=condition)
-        yield day, rows.take(order(rows, plan.operator.identity[output])).drop_columns([n for n in _OF_BATCHES if n in rows.schema.names])
+        for part in _parts(data, condition):
+            yield day, _in_order(part, plan.operator.identity[output])
+
+
+def _in_order(batches: list[pa.RecordBatch], identity: Sequence[str]) -> pa.Table:
+    """What is published of rows; takes them out of the list, for the next ones must not be read beside them."""
+    rows = pa.Table.from_batches(batches)
+    batches.clear()
+    return rows.take(order(rows, identity)).drop_columns([name for name in _OF_BATCHES if name in rows.schema.names])
+
+
+def _by_time(table: DeltaTable) -> ds.Dataset:
+    """A table that batches added to; files come in the order in which their rows were decided, as they were written or not."""
+    data, actions = table.to_pyarrow_dataset(), pa.table(table.get_add_actions(flatten=True))
+    if "min.decided" not in actions.schema.names:
+        return data
+    first = dict(zip(actions["path"].to_pylist(), actions["min.decided"].cast(pa.int64()).to_pylist(), strict=True))
+    files = sorted(data.get_fragments(), key=lambda file: FOREVER if (at := first.get(file.path)) is None else at)
+    return ds.FileSystemDataset(files, data.schema, data.format, data.filesystem)
+
+
+def _parts(data: ds.Dataset, condition: ds.Expression) -> Iterator[list[pa.RecordBatch]]:
+    """Rows that meet a condition, not more at once than a driver can hold: of a day there may be any number."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    # Threads would read on and on, whether anyone takes what they have read or not.
+    for batch in data.to_batches(filter=condition, use_threads=False):
+        if held and size + batch.nbytes > PART_BYTES:
+            yield held
+            held, size = [], 0
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+    if held:
+        yield held
 
 
 def _states(plan: Plan) -> Iterator[tuple[date, pa.Table]]:
@@ -192,9 +229,10 @@ def _replace(plan: Plan, output: str, rows: Iterator[tuple[date, pa.Table]], day
     adds: list[AddAction] = []
     counts: dict[date, int] = {}
     for day, table in rows:
-        counts[day] = table.num_rows
+        counts[day] = counts.get(day, 0) + table.num_rows
         if table.num_rows:
             adds.append(write_file(plan.lake, address, table, partition={"day": day.isoformat()}).action())
+        del table  # before the next one is made
     table = plan.lake.table(address)
     if table is not None and days:
         where: list[tuple[str, str, Any]] = [("day", "in", [day.isoformat() for day in days])]

@@ -25,6 +25,7 @@ from engines.frames.engine import Engine
 from engines.spec import SpecError
 from replay import log_writer, publish
 from replay.backfill import backfill, pending, plan_days
+from replay.finals import order
 from replay.lake import Lake, LakeError
 from replay.log import FIRST_CHANGED, Log
 from replay.sink import Writer
@@ -316,6 +317,32 @@ def test_a_batch_of_many_days_is_written_so_that_a_day_is_found_in_few_groups_of
     assert len(groups) > 5 and max(group.num_rows for group in groups) <= most
     bounds = [group.column(at).statistics for group in groups]
     assert all(one.max <= other.min for one, other in pairwise(bounds))
+
+
+@pytest.mark.parametrize("spec", [SLICING, FRAMES], ids=["slicing", "frames"])
+@pytest.mark.parametrize("batch_tuples", [100, 10_000])
+def test_of_a_day_with_many_results_only_a_part_is_in_memory(
+    lake: Lake, spec: dict[str, Any], batch_tuples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part is a file, sorted as a day is that fits into one; together they are the day, row for row."""
+    most, held = 2_000, list[int]()
+    monkeypatch.setattr("replay.sink.GROUP_ROWS", 5)
+    monkeypatch.setattr(publish, "PART_BYTES", most)
+    monkeypatch.setattr(publish, "order", lambda rows, columns: held.append(rows.nbytes) or order(rows, columns))
+    table = stream(3, tuples=600, behind_us=HOUR)
+    log_writer.append(lake, "s", table, file_rows=20)
+    replay(lake, spec, batch_tuples=batch_tuples, buckets=2)
+    name = f"{spec['technique']}__s"
+    assert_published(lake, name, spec, table)
+    counted = {day: record["results"] for day, record in publish.published_days(lake, name).items()}
+    found = pl.read_delta(publish.results_address(lake, name)).group_by("day").len()
+    assert dict(found.iter_rows()) == {day: rows for day, rows in counted.items() if rows}
+    assert max(held) <= most
+    files = list(Path(publish.results_address(lake, name)).glob("day=*/*.parquet"))
+    assert len(files) == len(held) > len(found)
+    identity = build(spec).on(table.schema).identity["results"]
+    for rows in map(pq.read_table, files):
+        assert rows.take(order(rows, identity)).equals(rows)
 
 
 class CrashError(Exception):
