@@ -1,7 +1,7 @@
 """The state that a day leaves behind, so that the next one need not begin with the log.
 
-A snapshot has a row per bucket and table; the tables' own rows are by key, so any number of buckets can take them over.
-When snapshots are taken is decided by the bucket, which of them still hold by `backfill.py`.
+A snapshot has a row per bucket and table, of large tables several; the tables' own rows are by key, so any number of buckets
+can take them over. When snapshots are taken is decided by the bucket, which of them still hold by `backfill.py`.
 """
 
 from __future__ import annotations
