@@ -7,11 +7,13 @@ failure of the job.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from deltalake.exceptions import DeltaError
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from replay.streams.parsed import StreamError
@@ -60,10 +62,12 @@ class OnSpark:
         """The results."""
         if not arguments:
             return []
-        done = self._context.accumulator(0)
+        done, tries = self._context.accumulator(0), self._tries()
 
         def run(argument: Any) -> Any:
             result = _tried(function, argument)
+            if isinstance(result, OSError) and (task := TaskContext.get()) and task.attemptNumber() + 1 < tries:
+                raise result  # storage may recover: Spark tries the task again, elsewhere perhaps
             done.add(weigh(argument) if weigh and not isinstance(result, _TOLD) else 0)
             return result
 
@@ -75,6 +79,11 @@ class OnSpark:
             if isinstance(result, _TOLD):
                 raise result
         return results
+
+    def _tries(self) -> int:
+        """How often Spark tries a task: on its own machine once, unless the master says how often."""
+        local = re.fullmatch(r"local(?:\[[^,]*(?:,\s*(\d+))?\])?", self._context.master or "")
+        return int(local[1] or 1) if local else int(self._context.getConf().get("spark.task.maxFailures") or 4)
 
 
 def _tried(function: Callable[[T], R], argument: T) -> R | StreamError | OSError:
