@@ -15,6 +15,7 @@ from orchestration import demo
 from orchestration.cli import app, platform
 from quality.suites.results import suite as suite_of_results
 from quality.suites.streams import suite as suite_of_streams
+from replay.backfill import backfill
 from replay.lake import Lake
 from replay.publish import published_days
 from replay.runs import RunError
@@ -96,6 +97,16 @@ def test_a_backfill_replays_what_is_red(lake: Lake, monkeypatch: pytest.MonkeyPa
     assert reprise("backfill", "frames/traffic", "--days", "2011-09-01")[0] == 1
     status, (step,), _ = reprise("backfill", "frames/traffic")
     assert (status, step["what"], step["passed"]) == (0, "frames/traffic 2011-09-02..2011-09-02", True)
+    assert reprise("backfill", "frames/traffic")[1] == []
+
+
+def test_a_backfill_replays_what_was_published_and_never_checked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.backfill.execute", in_process)
+    backfill(None, lake, SPEC, ["traffic"])  # type: ignore[arg-type]
+    assert days(lake) == [1, 2, 3, 4]
+    status, (step,), _ = reprise("backfill", "frames/traffic")
+    assert (status, step["what"], step["tuples"]) == (0, "frames/traffic 2011-09-01..2011-09-04", 4 * 144)
+    assert set(step["checks"].values()) == {True}
     assert reprise("backfill", "frames/traffic")[1] == []
 
 
