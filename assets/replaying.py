@@ -83,8 +83,12 @@ def replay_days(
     except (SpecError, LakeError) as problem:
         raise dg.Failure(description=str(problem), allow_retries=False) from None
     except (RunError, OSError, DeltaError) as problem:
-        told = f"{str(problem).rstrip('.')}. Published results are as they were. {_AGAIN}"
-        raise dg.Failure(description=told) from problem
+        raise _failed(problem, "Published results are as they were.") from problem
+
+
+def _failed(problem: Exception, published: str) -> dg.Failure:
+    """A failure that tells what has become of what is published, and what to do."""
+    return dg.Failure(description=f"{str(problem).rstrip('.')}. {published} {_AGAIN}")
 
 
 def _replay_range(
@@ -98,6 +102,8 @@ def _replay_range(
     workplace: Workplace,
 ) -> Replayed:
     """Replay and publish neighbouring days in a run, or go on with the one that was begun."""
+    from deltalake.exceptions import DeltaError
+
     from engines import build
     from replay.backfill import plan_days
     from replay.log import Log
@@ -115,7 +121,10 @@ def _replay_range(
         context.log.info(f"run {plan.run}: {first} to {last} of {stream}, {plan.span.reason}")
     begun = time.monotonic()
     replayed = execute(spark, plan, on_progress=_BatchLog(context))
-    publish_run(plan)
+    try:
+        publish_run(plan)
+    except (OSError, DeltaError) as problem:
+        raise _failed(problem, "It was publishing: tables may have some of it, their record has none.") from problem
     state = max(replayed.metrics()["state_bytes"].to_pylist(), default=0)
     return Replayed(plan, replayed.progress, time.monotonic() - begun, state, _rejected(workplace, stream))
 

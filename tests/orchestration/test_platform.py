@@ -57,14 +57,14 @@ def test_the_schedule_asks_for_the_oldest_day_that_does_not_stand_and_says_why_t
         asked = platform.tick()
         assert (asked.partition_key, asked.asset_selection) == (day, [FRAMES])
         assert asked.tags["reprise/why"] == f"{day} is not published yet"
-        assert platform.replay(day).success
+        assert platform.replay(day, checks=True).success
     assert platform.tick().skip_message == f"All 4 days of traffic, {days[0]} to {days[-1]}, are published and stand."
 
     # The last day is provisional: it is asked for again when the log has grown, and the sealed ones stand.
     platform.month(6)
     asked = platform.tick()
     assert (asked.partition_key, asked.tags["reprise/why"]) == (days[-1], f"{days[-1]} was provisional, and the log has grown")
-    assert platform.replay(days[-1]).success
+    assert platform.replay(days[-1], checks=True).success
     assert platform.tick().partition_key == platform.days[4]
 
     # Another specification makes all of them stale, for the schedule and for the UI.
@@ -302,7 +302,8 @@ def test_a_lake_that_cannot_be_written_is_told_with_what_to_do(problem: Exceptio
     platform.month(1)
     monkeypatch.setattr("replay.publish.publish", publish)
     told = failure(platform.replay(platform.days[0]))
-    assert told.startswith(f"{str(problem).rstrip('.')}. Published results are as they were. Launching the same again")
+    assert told.startswith(f"{str(problem).rstrip('.')}. It was publishing: tables may have some of it, their record has none. ")
+    assert "Launching the same again" in told
 
 
 def test_a_replay_tells_the_version_of_the_log_that_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
