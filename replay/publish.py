@@ -54,6 +54,14 @@ class Publication:
     days: pa.Table
 
 
+@dataclass(frozen=True)
+class _Files:
+    """Files of rows for a published table, and how many rows of each day."""
+
+    adds: list[AddAction]
+    rows: dict[date, int]
+
+
 def results_address(lake: Lake, name: str, output: str = "results") -> str:
     """Where published rows of an output are; `results` under the bare name."""
     return lake.address("results", name if output == "results" else f"{name}__{output}")
@@ -77,15 +85,18 @@ def publish(plan: Plan) -> Publication:
         known = published_days(plan.lake, results_name(plan))
         refuse_mixing(plan, known)
         _refuse_older(plan, days, known)
-        _prepare(plan)
         # By the logs as they are now: this run may have read them before they grew.
         there = {*all_days({name: Log.open(plan.lake, log.address) for name, log in plan.logs.items()}), *days}
         gone = [day for day in known if day not in there]
-        counts = {LATE: _replace(plan, LATE, late_of_days(plan, days), [*days, *gone])}
-        _replace(plan, STATE, _states(plan), [*(day_of(end - 1) for end in plan.span.day_ends), *gone])
+        # All files are there before anything that is published changes: a disk that is full by then leaves it as it is.
+        written = {LATE: _written(plan, LATE, late_of_days(plan, days)), STATE: _written(plan, STATE, _states(plan))}
         for output in sorted(plan.operator.outputs, key=lambda name: name == "results"):
-            counts[output] = _replace(plan, output, _rows_by_day(plan, output, days), [*days, *gone])
-        publication = _record(plan, days, gone, counts)
+            written[output] = _written(plan, output, _rows_by_day(plan, output, days))
+        _prepare(plan)
+        for output, files in written.items():
+            theirs = (day_of(end - 1) for end in plan.span.day_ends) if output == STATE else days
+            _replace(plan, output, files, [*theirs, *gone])
+        publication = _record(plan, days, gone, written)
         note_status(plan, "published")
         return publication
 
@@ -223,39 +234,42 @@ def _states(plan: Plan) -> Iterator[tuple[date, pa.Table]]:
         yield day_of(end - 1), rows
 
 
-def _replace(plan: Plan, output: str, rows: Iterator[tuple[date, pa.Table]], days: Sequence[date]) -> dict[date, int]:
-    """Put rows in the place of what these days held, in one commit; tells how many each day has."""
-    address = results_address(plan.lake, results_name(plan), output)
-    adds: list[AddAction] = []
-    counts: dict[date, int] = {}
+def _written(plan: Plan, output: str, rows: Iterator[tuple[date, pa.Table]]) -> _Files:
+    """Write rows to files, which nobody reads yet."""
+    files = _Files([], {})
     for day, table in rows:
-        counts[day] = counts.get(day, 0) + table.num_rows
+        files.rows[day] = files.rows.get(day, 0) + table.num_rows
         if table.num_rows:
-            adds.append(write_file(plan.lake, address, table, partition={"day": day.isoformat()}).action())
+            address = results_address(plan.lake, results_name(plan), output)
+            files.adds.append(write_file(plan.lake, address, table, partition={"day": day.isoformat()}).action())
         del table  # before the next one is made
-    table = plan.lake.table(address)
+    return files
+
+
+def _replace(plan: Plan, output: str, files: _Files, days: Sequence[date]) -> None:
+    """Put files in the place of what these days held, in one commit."""
+    table = plan.lake.table(results_address(plan.lake, results_name(plan), output))
     if table is not None and days:
         where: list[tuple[str, str, Any]] = [("day", "in", [day.isoformat() for day in days])]
-        table.create_write_transaction(list(adds), "overwrite", table.schema(), ["day"], partition_filters=where)
-    return counts
+        table.create_write_transaction(list(files.adds), "overwrite", table.schema(), ["day"], partition_filters=where)
 
 
-def _record(plan: Plan, days: Sequence[date], gone: Sequence[date], counts: Mapping[str, Mapping[date, int]]) -> Publication:
+def _record(plan: Plan, days: Sequence[date], gone: Sequence[date], written: Mapping[str, _Files]) -> Publication:
     """Write down, day by day, what was published from what."""
     made = {name: value for name, value in origin(plan).items() if name in DAYS.names}
     rows = pa.Table.from_pylist(
         [
             {
                 "day": day, "run": plan.run, **made, "arrivals": json.dumps(_arrivals(plan, day)),
-                "sealed": day.isoformat() in plan.span.sealed, "results": counts["results"].get(day, 0),
-                "late": counts[LATE].get(day, 0), "published": datetime.now(UTC),
+                "sealed": day.isoformat() in plan.span.sealed, "results": written["results"].rows.get(day, 0),
+                "late": written[LATE].rows.get(day, 0), "published": datetime.now(UTC),
             }
             for day in days
         ],
         schema=DAYS,
     )  # fmt: skip
     by_day = ((day, rows.slice(at, 1).drop_columns(["day"])) for at, day in enumerate(days))
-    _replace(plan, "days", by_day, [*days, *gone])
+    _replace(plan, "days", _written(plan, "days", by_day), [*days, *gone])
     return Publication(results_address(plan.lake, results_name(plan)), rows)
 
 

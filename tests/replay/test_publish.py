@@ -384,3 +384,28 @@ def test_a_crash_at_any_table_of_a_publication_is_made_good_by_the_next_one(
     assert_published(lake, "frames__s", spec, table)
     replay(lake, FRAMES)
     assert_published(lake, "frames__s", FRAMES, table)
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_disk_that_is_full_while_files_are_written_leaves_what_another_specification_has_published(
+    lake: Lake, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    #   files of late, state, results | prepare, ...
+    log_writer.append(lake, "s", stream(5, behind_us=HOUR), file_rows=50)
+    replay(lake, FRAMES)
+    before = {output: lake.table(publish.results_address(lake, "frames__s", output)) for output in ("results", "late", "state", "days")}
+    with monkeypatch.context() as patch:
+        left, real = [at], publish._written
+
+        def full(*given: Any) -> Any:
+            if not left[0]:
+                raise OSError(28, "No space left on device")
+            left[0] -= 1
+            return real(*given)
+
+        patch.setattr(publish, "_written", full)
+        with pytest.raises(OSError, match="No space left"):
+            replay(lake, with_clock(SPECS["long frames"], "an hour"))
+    for output, table in before.items():
+        now = lake.table(publish.results_address(lake, "frames__s", output))
+        assert table is not None and now is not None and now.version() == table.version(), output
