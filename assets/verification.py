@@ -123,7 +123,10 @@ def _logs(lake: Lake, stream: str, known: Mapping[date, Mapping[str, Any]], chos
 
 
 def _published(lake: Lake, address: str, days: Sequence[date]) -> pl.LazyFrame:
-    return pl.scan_delta(lake.table(address)).filter(pl.col("day").is_in(list(days)))
+    table = lake.table(address)
+    if table is None:
+        raise ValueError(f"{address}: there is no such table any more; replay the days that were published.")
+    return pl.scan_delta(table).filter(pl.col("day").is_in(list(days)))
 
 
 def _verified(
