@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from replay import log_writer, publish
+from replay.backfill import backfill
 from replay.lake import Lake
 from tests.replay.harness import HOUR, SPECS, assert_published, in_process, stream, with_clock
 
