@@ -1,4 +1,4 @@
-"""One wrong row in two hundred thousand, as a person meets it: through a launched replay, its checks in Dagster and the page that they write."""
+"""One wrong row among two hundred thousand, all the way: a launched replay, its checks in Dagster, and the page that they write."""
 
 from __future__ import annotations
 
