@@ -57,9 +57,12 @@ def results_checks() -> list[dg.AssetChecksDefinition]:
 
 
 def _fixed(spec: Mapping[str, Any], stream: str, publish: str) -> _What:
-    from replay.publish import results_address
+    def what(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> _Subject:
+        from replay.publish import results_address  # brings Spark's libraries
 
-    return lambda context, workplace: _Subject(spec, stream, publish, results_address(workplace.place, publish), _days_of_run(context))
+        return _Subject(spec, stream, publish, results_address(workplace.place, publish), _days_of_run(context))
+
+    return what
 
 
 def _launched(context: dg.AssetCheckExecutionContext, workplace: Workplace) -> _Subject:

@@ -63,10 +63,11 @@ def answers(address: str) -> bool:
 def ui(tmp_path: Path) -> Iterator[UI]:
     """`make ui`, until the test ends; then nothing of it is left."""
     port, reports = free_port(), free_port()
-    lake = tmp_path / "lake"
+    lake, streams = tmp_path / "lake", tmp_path / "streams"
+    streams.mkdir()
     given = {
         "PORT": port, "REPORTS_PORT": reports, "DAGSTER_HOME": tmp_path / "dagster", "REPRISE_LAKE": lake, "REPRISE_RAW": tmp_path / "raw",
-        "REPRISE_STREAMS": tmp_path / "streams", "REPRISE_TWIN_TUPLES": TUPLES, "REPRISE_MASTER": "local[2]",
+        "REPRISE_STREAMS": streams, "REPRISE_TWIN_TUPLES": TUPLES, "REPRISE_MASTER": "local[2]",
     }  # fmt: skip
     environment = {**os.environ, **{name: str(value) for name, value in given.items()}}
     environment.pop("REPRISE_REPORTS", None)

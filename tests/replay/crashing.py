@@ -13,7 +13,7 @@ from replay.session import session
 def main(root: str, run: str, master: str) -> None:
     plan = load_plan(Lake(root), run)
     spark = session(master, settings={"spark.driver.memory": "1g", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
-    print("begun", spark.conf.get("spark.driver.host"), flush=True)
+    print("begun", flush=True)
     execute(spark, plan, on_progress=lambda progress: print("batch", progress.batch, flush=True))
     publish(plan)
     print("done", flush=True)
