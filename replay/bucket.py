@@ -28,10 +28,10 @@ from replay.lifting import late_schema
 from replay.snapshots import SNAPSHOT
 from replay.span import Emission
 
-HELD_ROWS = 1 << 20
+HELD_ROWS = 1 << 21
 """So many released rows are held at once, where somebody takes them; about half as many are made at once, as far as can be foreseen."""
 HELD_BYTES = 1 << 29
-"""And so many bytes: of states there are few rows, and large ones."""
+"""And so many bytes of states, of which there are few rows, and large ones."""
 PIECE_BYTES = 1 << 28
 """The state of a day is left behind in pieces of about half as many bytes at most."""
 _PIECES = (7, 61, 509)
@@ -59,16 +59,20 @@ class Step:
     take: Callable[[list[tuple[str, pa.Table]]], None] | None = None
     """Takes rows away when there are many; None: all are kept."""
     results: int = 0
+    held_rows: int = 0
+    held_bytes: int = 0
+    """Of states alone: the bytes of results that are views of a thousand queries take as long to count as to write."""
 
     def add(self, output: str, rows: pa.Table) -> None:
         """Rows of an output, if there are any."""
         if rows.num_rows:
             self.results += rows.num_rows * (output == "results")
+            self.held_rows += rows.num_rows
+            self.held_bytes += rows.nbytes if output == STATE else 0
             self.outputs.append((output, rows))
-            held = [rows for _, rows in self.outputs]
-            if self.take and (sum(rows.num_rows for rows in held) >= HELD_ROWS or sum(rows.nbytes for rows in held) >= HELD_BYTES):
+            if self.take and (self.held_rows >= HELD_ROWS or self.held_bytes >= HELD_BYTES):
                 self.take(self.outputs)
-                self.outputs = []
+                self.outputs, self.held_rows, self.held_bytes = [], 0, 0
 
 
 class Bucket:
